@@ -1,0 +1,1 @@
+"""Clients: what people use; they reach Cortex over HTTP only."""

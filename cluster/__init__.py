@@ -1,0 +1,1 @@
+"""Cluster: how one machine runs it all."""

@@ -1,0 +1,1 @@
+"""Embedded engines: start, health, stop and URL, one file each."""

@@ -1,0 +1,220 @@
+"""The HTTP API's shapes: what the ingress serves and what clients send and read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Lane = Literal["dense", "bm25"]
+QueryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000)]
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SearchRequest(Model):
+    """POST /v1/search and /v1/answer. Length limits beyond these are settings and give 413."""
+
+    query: QueryText
+    k: int = Field(default=10, ge=1, le=100, description="evidence fragments wanted")
+    depth: int = Field(default=50, ge=1, le=500, description="hits wanted before assembly")
+    collections: list[str] = Field(default_factory=list, max_length=50)
+    source_types: list[str] = Field(default_factory=list, max_length=50)
+    updated_after: datetime | None = None
+    updated_before: datetime | None = None
+    lanes: tuple[Lane, ...] = Field(default=("dense", "bm25"), min_length=1, max_length=2)
+
+
+class AnswerRequest(SearchRequest):
+    stream: bool = Field(
+        default=False, description="true: text/event-stream with evidence, token, citation, done"
+    )
+
+
+class AnchorModel(Model):
+    kind: str
+    start: int
+    end: int
+    label: str
+    fragment: str
+
+
+class LanesModel(Model):
+    dense_score: float | None
+    dense_rank: int | None
+    bm25_score: float | None
+    bm25_rank: int | None
+    rerank_score: float | None
+
+
+class HitModel(Model):
+    chunk_id: str
+    document_id: str
+    title: str
+    score: float
+    permalink: str
+    anchor: AnchorModel
+    text: str
+    heading_path: list[str]
+    source_type: str
+    collection: str
+    author: str
+    updated_at: datetime | None
+    lanes: LanesModel
+
+
+class FragmentModel(Model):
+    number: int
+    fragment_id: str
+    document_id: str
+    title: str
+    permalink: str
+    anchor: AnchorModel
+    text: str
+    duplicate_ids: list[str]
+    lanes: LanesModel
+    score: float
+    source_type: str
+    updated_at: datetime | None
+
+
+class SupportModel(Model):
+    top_cosine: float | None
+    term_share: float
+    probability: float
+    is_sufficient: bool
+
+
+class DegradedModel(Model):
+    part: str
+    code: str
+    reason: str
+
+
+class SearchResponse(Model):
+    hits: list[HitModel]
+    evidence: list[FragmentModel]
+    support: SupportModel
+    degraded: list[DegradedModel]
+    trace_id: str
+    timings_ms: dict[str, float]
+
+
+class CitationModel(Model):
+    number: int
+    fragment_id: str
+    document_id: str
+    title: str
+    permalink: str
+    anchor: AnchorModel
+    quote: str
+
+
+class AnswerResponse(SearchResponse):
+    """`mode`: extractive, generated or abstained. An abstention has no citations and no evidence is claimed."""
+
+    answer_id: str
+    answer: str
+    citations: list[CitationModel]
+    abstained: bool
+    mode: str
+    model: str
+    follow_ups: list[str]
+
+
+class DocumentChunkModel(Model):
+    chunk_id: str
+    ordinal: int
+    text: str
+    anchor: AnchorModel
+    heading_path: list[str]
+
+
+class DocumentResponse(Model):
+    """GET /v1/documents/{document_id}: 404 when unknown or not visible, alike."""
+
+    document_id: str
+    title: str
+    source_type: str
+    collection: str
+    permalink: str
+    author: str
+    updated_at: datetime | None
+    chunks: list[DocumentChunkModel]
+
+
+class FeedbackRequest(Model):
+    """POST /v1/feedback"""
+
+    answer_id: str = Field(max_length=64)
+    helpful: bool
+    comment: str = Field(default="", max_length=2_000)
+
+
+class SourceRequest(Model):
+    """POST /v1/sources (scope `operate`): add a folder of this machine as a source and start loading it."""
+
+    path: str = Field(min_length=1, max_length=4_096)
+    collection: str = Field(default="default", max_length=100, pattern=r"^[\w.-]+$")
+
+
+class SourceModel(Model):
+    source_id: str
+    source_type: str
+    name: str
+    collection: str
+    n_documents: int
+    run: RunModel | None = None
+
+
+class RunModel(Model):
+    """A sync run as counted in the catalog. `status`: running, succeeded, failed."""
+
+    run_id: str
+    status: str
+    started_at: datetime
+    finished_at: datetime | None
+    counts: dict[str, int]
+    failures: list[FailureModel]
+
+
+class FailureModel(Model):
+    path: str
+    code: str
+    reason: str
+
+
+class SessionRequest(Model):
+    """POST /v1/session: trade a one-time code or a token for an HttpOnly, SameSite=Strict cookie."""
+
+    code: str = Field(max_length=4_096)
+
+
+class SessionResponse(Model):
+    """GET /v1/session. `people` lists whom a demo home may switch to; empty elsewhere."""
+
+    user_id: str
+    tenant_id: str
+    scopes: list[str]
+    people: list[str]
+    is_demo: bool
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem details with our stable code and remedy (application/problem+json)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    remedy: str
+    hint: str = ""
+    trace_id: str = ""
+
+
+SourceModel.model_rebuild()
+RunModel.model_rebuild()

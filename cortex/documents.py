@@ -1,0 +1,166 @@
+"""Documents and what surrounds them: items as fetched, grants, blocks of parsed text and anchors into the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class GrantKind(StrEnum):
+    """Whom a grant names: one user, the members of a group (nested ones too), or everyone in the tenant."""
+
+    USER = "user"
+    GROUP = "group"
+    EVERYONE = "everyone"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Grant:
+    """One subject of an access list. `name` is the source's own id of it, empty for everyone."""
+
+    kind: GrantKind
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """Who may view a document at its source.
+
+    A viewer who is also denied may not view. `is_known=False` means that the source could not say: nobody may view,
+    and the document is reported as dark to the operator. An unknown list never overwrites a known one.
+    """
+
+    viewers: frozenset[Grant] = frozenset()
+    denied: frozenset[Grant] = frozenset()
+    is_known: bool = True
+
+
+NOBODY = Acl(is_known=False)
+EVERYONE = Acl(viewers=frozenset({Grant(GrantKind.EVERYONE)}))
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """One edge of the group graph: `member` (a user or a group) belongs to group `group_name`."""
+
+    group_name: str
+    member: Grant
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing listed by a connector's fetch, before its content is read.
+
+    `external_id` is the source's stable id of it (for files: the POSIX path relative to the root). Content comes
+    from `path` (read late, in a child process) or from `content`; exactly one is set.
+    """
+
+    external_id: str
+    media_type: str
+    path: str | None = None
+    content: bytes | None = None
+    modified_at: datetime | None = None
+    size_bytes: int = 0
+    meta: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A normalized document: identity, provenance and metadata; its text lives in blocks and chunks."""
+
+    document_id: str
+    tenant_id: str
+    source_id: str
+    external_id: str
+    source_type: str
+    title: str
+    media_type: str
+    content_sha256: str
+    permalink: str
+    author: str = ""
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    language: str = ""
+    collection: str = "default"
+    meta: Mapping[str, str] = field(default_factory=dict)
+
+
+class BlockKind(StrEnum):
+    """What a block of parsed text is; chunking depends on it."""
+
+    HEADING = "heading"
+    PARAGRAPH = "paragraph"
+    LIST = "list"
+    TABLE_ROW = "table_row"
+    CODE = "code"
+    TURN = "turn"
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Where a text sits in its source, in the source's own units.
+
+    `kind` is `line` (1-based), `page` (1-based), `slide` (1-based), `row` (1-based, in sheet `label`), `second`
+    (speech) or `none`. `start` and `end` are inclusive. `fragment` renders it for a URL: `L10-L20`, `page=3`,
+    `slide=2`, `Q1!5-9`, `t=63`.
+    """
+
+    kind: str = "none"
+    start: int = 0
+    end: int = 0
+    label: str = ""
+
+    @property
+    def fragment(self) -> str:
+        """Render the anchor as the fragment of a permalink; empty when there is none."""
+        match self.kind:
+            case "line":
+                return f"L{self.start}-L{self.end}" if self.end > self.start else f"L{self.start}"
+            case "page" | "slide":
+                return f"{self.kind}={self.start}"
+            case "row":
+                return (
+                    f"{self.label}!{self.start}-{self.end}"
+                    if self.end > self.start
+                    else f"{self.label}!{self.start}"
+                )
+            case "second":
+                return f"t={self.start}"
+            case _:
+                return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of a document's body text with its structure.
+
+    `byte_start` and `byte_end` delimit it, half-open, in the UTF-8 body that parse returns; blocks are in order and
+    do not overlap. `heading_path` is the chain of headings above it; `level` is 1-6 for headings, else 0; `speaker`
+    is set for turns; `symbol` names the function or class of a code block.
+    """
+
+    kind: BlockKind
+    text: str
+    byte_start: int
+    byte_end: int
+    anchor: Anchor = Anchor()
+    heading_path: tuple[str, ...] = ()
+    level: int = 0
+    speaker: str = ""
+    symbol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedBody:
+    """What parse makes of one item: the whole body, its blocks in order, and metadata found inside."""
+
+    body: str
+    blocks: tuple[Block, ...]
+    title: str = ""
+    author: str = ""
+    language: str = ""
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    meta: Mapping[str, str] = field(default_factory=dict)

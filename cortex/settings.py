@@ -1,0 +1,185 @@
+"""Settings: read once from `CORTEX_*` variables and `$CORTEX_HOME/settings.env`; each number has a unit and a reason."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from cortex.errors import Misconfigured
+
+
+class Settings(BaseSettings):
+    """Every setting of Cortex. Empty engine URLs mean: `cortex up` starts the embedded engine and fills them in."""
+
+    model_config = SettingsConfigDict(env_prefix="CORTEX_", extra="ignore", frozen=True)
+
+    # Places
+    home: Path = Field(
+        default_factory=lambda: Path.home() / ".cortex",
+        description="the one data directory: databases, index, objects, keys, logs, run state",
+    )
+    eval_data: Path | None = Field(default=None, description="folder of evaluation sets, read only")
+
+    # Engines: a URL given replaces the embedded engine by a server
+    postgres_url: str = Field(default="", description="postgresql://user:password@host:port/database")
+    qdrant_url: str = Field(default="", description="http://host:port")
+    qdrant_api_key: SecretStr = Field(default=SecretStr(""), description="sent to the Qdrant server")
+    spicedb_url: str = Field(default="", description="host:port of SpiceDB's gRPC API")
+    spicedb_token: SecretStr = Field(default=SecretStr(""), description="preshared key of SpiceDB")
+    spicedb_tls: bool = Field(default=False, description="use TLS towards SpiceDB; needed off loopback")
+    objects_url: str = Field(
+        default="", description="file:///… or s3://bucket/prefix; empty: $CORTEX_HOME/objects"
+    )
+    ray_address: str = Field(
+        default="", description="host:port of the Ray head, or empty for the embedded one"
+    )
+
+    # Serving
+    http_host: str = Field(default="127.0.0.1", description="loopback by default: exposing it is a decision")
+    http_port: int = Field(default=8642, ge=0, le=65535, description="0 takes a free port")
+    placement: Literal["fused", "staged"] = Field(
+        default="fused", description="one deployment, or one per stage"
+    )
+    tenant_id: str = Field(default="default", description="the tenant of tokens from the local issuer")
+    oidc_issuers: str = Field(
+        default="", description="comma-separated issuer=path-to-JWKS-file pairs that may sign tokens"
+    )
+    token_ttl_s: int = Field(default=3600, ge=1, description="lifetime of a token from `cortex token`")
+    metrics_token: SecretStr = Field(
+        default=SecretStr(""), description="bearer token for /metrics off loopback"
+    )
+    is_demo: bool = Field(default=False, description="demo home: one-time codes and the person switch exist")
+    max_body_bytes: int = Field(default=1_000_000, description="largest HTTP request body")
+    max_query_chars: int = Field(
+        default=2_000, description="longest question; longer ones are documents, not questions"
+    )
+    request_timeout_s: float = Field(default=30.0, description="a search that takes longer is given up")
+
+    # Embedding
+    embedding_model: str = Field(
+        default="all-MiniLM-L6-v2",
+        description="built-in name, or a folder with model.onnx and tokenizer.json",
+    )
+    embedding_threads: int = Field(
+        default=1, ge=1, description="ONNX threads per session; actors multiply it"
+    )
+    embedding_batch_size: int = Field(default=32, ge=1, description="texts per ONNX run, length-sorted")
+    embedding_max_tokens: int = Field(
+        default=256, ge=16, description="the model's window; MiniLM was trained at 256 or less"
+    )
+
+    # Chunking
+    chunk_target_tokens: int = Field(
+        default=200,
+        description="a chunk closes at the first boundary past this; the model's window holds it whole",
+    )
+    chunk_max_tokens: int = Field(
+        default=240, description="a chunk never grows past this; leaves room for title and headings"
+    )
+    atomic_note_tokens: int = Field(default=240, description="a document up to this size stays one chunk")
+
+    # Parsing
+    parse_timeout_s: float = Field(
+        default=60.0, description="a file that takes longer is a failure with a reason"
+    )
+    parse_memory_bytes: int = Field(default=1_500_000_000, description="address-space cap of a parser child")
+    max_file_bytes: int = Field(default=200_000_000, description="larger files are refused with a reason")
+
+    # Retrieval
+    lane_limit: int = Field(default=100, ge=1, description="candidates per lane: RRF consumes the top 100")
+    fusion_k: int = Field(
+        default=10, ge=0, description="RRF constant, Cormack et al. 2009; measured on the gate corpus"
+    )
+    weight_dense: float = Field(default=1.0, ge=0, description="RRF weight of the dense lane")
+    weight_bm25: float = Field(default=1.0, ge=0, description="RRF weight of the BM25 lane")
+    bm25_k1: float = Field(default=0.9, description="term saturation, Lin's Anserini defaults")
+    bm25_b: float = Field(default=0.4, description="length normalisation, Lin's Anserini defaults")
+    bm25_average_tokens: float = Field(
+        default=120.0, description="constant, so that forbidden documents cannot move a score"
+    )
+    exact_search_below: int = Field(
+        default=50_000,
+        description="points up to which dense search is exact, so results cannot depend on the unseen",
+    )
+    recheck_round: int = Field(
+        default=50, ge=1, description="candidates per SpiceDB bulk check; 50 took 23 ms under load"
+    )
+    rerank_model: str = Field(
+        default="", description="folder of an ONNX cross-encoder; empty: no rerank stage"
+    )
+    rerank_depth: int = Field(default=100, description="candidates that the cross-encoder scores")
+    abstain_below: float = Field(
+        default=0.5, ge=0, le=1, description="calibrated probability under which Cortex abstains"
+    )
+
+    # Generation
+    llm_url: str = Field(
+        default="", description="OpenAI-compatible base URL ending in /v1; empty: extractive answers"
+    )
+    llm_model: str = Field(default="", description="model name sent to it")
+    llm_api_key: SecretStr = Field(default=SecretStr(""), description="bearer key sent to it")
+    llm_max_tokens: int = Field(default=512, description="answer budget")
+    llm_timeout_s: float = Field(
+        default=60.0, description="silence after which the answer falls back to extracts"
+    )
+
+    # Telemetry
+    otlp_endpoint: str = Field(
+        default="", description="OTLP/HTTP collector; empty: traces stay in the process"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("home", mode="after")
+    @classmethod
+    def _absolute(cls, home: Path) -> Path:
+        return home.expanduser().absolute()
+
+    @property
+    def state_path(self) -> Path:
+        """The supervisor's record of running engines: pids, start times, URLs."""
+        return self.home / "run" / "state.json"
+
+    @property
+    def keys_path(self) -> Path:
+        """Folder of the operator's keys (mode 0700)."""
+        return self.home / "keys"
+
+    @property
+    def logs_path(self) -> Path:
+        """Folder of the engines' log files."""
+        return self.home / "logs"
+
+
+def read_settings() -> Settings:
+    """Read settings: the environment wins, then `$CORTEX_HOME/settings.env`, then what `cortex up` recorded of its engines."""
+    try:
+        home = Path(os.environ.get("CORTEX_HOME") or Path.home() / ".cortex").expanduser()
+        env_file = home / "settings.env"
+        given = Settings(_env_file=env_file if env_file.is_file() else None)  # type: ignore[call-arg]
+        running = _running_engines(given.state_path)
+        return Settings(**{**running, **given.model_dump(exclude_unset=True)})
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        name = "CORTEX_" + str(first["loc"][0]).upper() if first["loc"] else "CORTEX_*"
+        raise Misconfigured(f"{name}: {first['msg']}", hint=f"correct or unset {name}") from error
+
+
+def _running_engines(state_path: Path) -> dict[str, str]:
+    """Read the engine settings that the supervisor recorded under `env` (names as in the environment)."""
+    try:
+        env = json.loads(state_path.read_text()).get("env", {})
+    except (OSError, ValueError):
+        return {}
+    return {name.removeprefix("CORTEX_").lower(): str(value) for name, value in env.items()}
+
+
+@lru_cache(maxsize=1)
+def settings() -> Settings:
+    """The process's settings, read once. Subprocesses get engine URLs through their environment."""
+    return read_settings()

@@ -1,0 +1,1 @@
+"""Stages of ingest: one verb per file, free of Ray."""

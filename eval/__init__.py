@@ -1,0 +1,1 @@
+"""Eval: golden sets, metrics, gates, benchmarks and the red team."""

