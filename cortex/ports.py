@@ -141,7 +141,10 @@ class Generator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexQuery:
-    """One hybrid query. The permit's profiles filter every lane and are the corpus of the BM25 IDF."""
+    """One hybrid query. The permit's profiles filter every lane and are the corpus of the BM25 IDF.
+
+    Weights and `fusion_k` are those of weighted reciprocal rank fusion: sum of weight / (fusion_k + rank).
+    """
 
     permit: Permit
     dense: NDArray[np.float32] | None
@@ -149,6 +152,9 @@ class IndexQuery:
     filters: Filters
     limit: int
     offset: int = 0
+    weight_dense: float = 1.0
+    weight_bm25: float = 1.0
+    fusion_k: int = 10
 
 
 class SearchIndex(Protocol):

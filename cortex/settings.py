@@ -66,6 +66,11 @@ class Settings(BaseSettings):
         default="all-MiniLM-L6-v2",
         description="built-in name, or a folder with model.onnx and tokenizer.json",
     )
+    embedding_scripts: str = Field(
+        default="",
+        description="comma-separated scripts the model knows (latin, cyrillic, han, kana, hangul …); empty: latin for "
+        "the built-in English model, any for a folder. Questions in other scripts lean on the lexical lane",
+    )
     embedding_threads: int = Field(
         default=1, ge=1, description="ONNX threads per session; actors multiply it"
     )
