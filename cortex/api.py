@@ -7,8 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+NO_NUL = r"^[^\x00]*$"  # PostgreSQL's text cannot hold U+0000
+
 Lane = Literal["dense", "bm25"]
-QueryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000)]
+QueryText = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000, pattern=NO_NUL)
+]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)]
 
 
 class Model(BaseModel):
@@ -21,8 +26,8 @@ class SearchRequest(Model):
     query: QueryText
     k: int = Field(default=10, ge=1, le=100, description="evidence fragments wanted")
     depth: int = Field(default=50, ge=1, le=500, description="hits wanted before assembly")
-    collections: list[str] = Field(default_factory=list, max_length=50)
-    source_types: list[str] = Field(default_factory=list, max_length=50)
+    collections: list[Name] = Field(default_factory=list, max_length=50)
+    source_types: list[Name] = Field(default_factory=list, max_length=50)
     updated_after: datetime | None = None
     updated_before: datetime | None = None
     lanes: tuple[Lane, ...] = Field(default=("dense", "bm25"), min_length=1, max_length=2)
@@ -125,6 +130,27 @@ class AnswerResponse(SearchResponse):
     follow_ups: list[str]
 
 
+class TokenModel(Model):
+    """The data of an SSE `token` event: the next piece of the answer's text."""
+
+    text: str
+
+
+class DoneModel(Model):
+    """The data of an SSE `done` event: the whole answer; its evidence came in the `evidence` event."""
+
+    answer_id: str
+    answer: str
+    citations: list[CitationModel]
+    abstained: bool
+    mode: str
+    model: str
+    follow_ups: list[str]
+    degraded: list[DegradedModel]
+    trace_id: str
+    timings_ms: dict[str, float]
+
+
 class DocumentChunkModel(Model):
     chunk_id: str
     ordinal: int
@@ -149,16 +175,22 @@ class DocumentResponse(Model):
 class FeedbackRequest(Model):
     """POST /v1/feedback"""
 
-    answer_id: str = Field(max_length=64)
+    answer_id: str = Field(max_length=64, pattern=NO_NUL)
     helpful: bool
-    comment: str = Field(default="", max_length=2_000)
+    comment: str = Field(default="", max_length=2_000, pattern=NO_NUL)
 
 
 class SourceRequest(Model):
     """POST /v1/sources (scope `operate`): add a folder of this machine as a source and start loading it."""
 
-    path: str = Field(min_length=1, max_length=4_096)
+    path: str = Field(min_length=1, max_length=4_096, pattern=NO_NUL)
     collection: str = Field(default="default", max_length=100, pattern=r"^[\w.-]+$")
+
+
+class SourcesResponse(Model):
+    """GET /v1/sources (scope `operate`)."""
+
+    sources: list[SourceModel]
 
 
 class SourceModel(Model):
@@ -188,9 +220,13 @@ class FailureModel(Model):
 
 
 class SessionRequest(Model):
-    """POST /v1/session: trade a one-time code or a token for an HttpOnly, SameSite=Strict cookie."""
+    """POST /v1/session: trade a one-time code or a token for an HttpOnly, SameSite=Strict cookie.
 
-    code: str = Field(max_length=4_096)
+    `person` instead switches a signed-in browser to another person; only demo homes allow it.
+    """
+
+    code: str = Field(default="", max_length=4_096, pattern=NO_NUL)
+    person: str = Field(default="", max_length=320, pattern=NO_NUL)
 
 
 class SessionResponse(Model):
@@ -216,5 +252,6 @@ class Problem(BaseModel):
     trace_id: str = ""
 
 
+SourcesResponse.model_rebuild()
 SourceModel.model_rebuild()
 RunModel.model_rebuild()

@@ -54,7 +54,19 @@ class Settings(BaseSettings):
     metrics_token: SecretStr = Field(
         default=SecretStr(""), description="bearer token for /metrics off loopback"
     )
-    is_demo: bool = Field(default=False, description="demo home: one-time codes and the person switch exist")
+    session_ttl_s: int = Field(
+        default=43_200, ge=60, description="lifetime of a browser session begun with a one-time code"
+    )
+    public_url: str = Field(
+        default="", description="https://name as browsers see it behind a proxy; its host is then accepted"
+    )
+    is_demo: bool = Field(default=False, description="demo home: the person switch exists")
+    demo_people: str = Field(
+        default="", description="comma-separated user=scopes pairs that a demo home may switch between"
+    )
+    max_concurrent_requests: int = Field(
+        default=64, ge=1, description="searches and answers in flight per replica; more are told to wait"
+    )
     max_body_bytes: int = Field(default=1_000_000, description="largest HTTP request body")
     max_query_chars: int = Field(
         default=2_000, description="longest question; longer ones are documents, not questions"
