@@ -143,7 +143,8 @@ class Generator(Protocol):
 class IndexQuery:
     """One hybrid query. The permit's profiles filter every lane and are the corpus of the BM25 IDF.
 
-    Weights and `fusion_k` are those of weighted reciprocal rank fusion: sum of weight / (fusion_k + rank).
+    Weights and `fusion_k` are those of weighted reciprocal rank fusion: sum of weight / (fusion_k + rank). Each lane
+    is read `lane_limit` deep; `limit` and `offset` cut the fused list.
     """
 
     permit: Permit
@@ -155,6 +156,7 @@ class IndexQuery:
     weight_dense: float = 1.0
     weight_bm25: float = 1.0
     fusion_k: int = 10
+    lane_limit: int = 100
 
 
 class SearchIndex(Protocol):
