@@ -109,13 +109,17 @@ def read_access_file(folder: Path, root: Path, trusted_uids: frozenset[int]) -> 
         return None
     except OSError as error:
         return AccessFile(folder, None, f"cannot be opened: {error.strerror}")
-    with os.fdopen(handle, "rb") as file:
-        state = os.fstat(file.fileno())
+    try:
+        state = os.fstat(handle)
         if not stat.S_ISREG(state.st_mode) or state.st_size > MAX_BYTES:
             return AccessFile(folder, None, "is no regular file of at most 1 MB")
         if not folder.is_relative_to(root) and state.st_uid not in trusted_uids:
             return AccessFile(folder, None, "lies above the source and belongs to someone else")
-        content = file.read(MAX_BYTES)
+        content = os.read(handle, MAX_BYTES)
+    except OSError as error:
+        return AccessFile(folder, None, f"cannot be read: {error.strerror}")
+    finally:
+        os.close(handle)
     return _parse(folder, content, may_define_groups=root.is_relative_to(folder))
 
 

@@ -114,8 +114,11 @@ class FilesConnector:
         """List the groups that the root's access file defines, and the POSIX groups of the files it does not rule."""
         yield from self._access.memberships()
         if self._access_mode == "posix":
-            entries = (found for found in self._walk("") if isinstance(found, Entry))
-            yield from posix_memberships({entry.state.st_gid for entry in entries})
+            found = self._walk("")
+            entries = (entry for entry in found if isinstance(entry, Entry))
+            yield from posix_memberships(
+                {entry.state.st_gid for entry in entries if self._access.acl(entry.path) is None}
+            )
 
     def cursor(self, items: Sequence[Item]) -> str:
         """Return the path of the last item: the next fetch lists what comes after it."""
