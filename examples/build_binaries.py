@@ -32,9 +32,7 @@ def build(folder: Path) -> list[Path]:
         "contracts/meridian-supply-agreement.pdf": write_pdf(
             _source("supply-agreement.md"), "MSA-2025-031   Confidential"
         ),
-        "contracts/contractor-agreement-weber.docx": _word(
-            "contractor-agreement.md", "2026-01-30T12:00:00"
-        ),
+        "contracts/contractor-agreement-weber.docx": _word("contractor-agreement.md", "2026-01-30T12:00:00"),
         "sales/lumi-3-launch.pptx": _slides("lumi-3-launch.md", "2025-11-28T09:00:00"),
         "finance/budget-2026.xlsx": _workbook("budget-2026.yaml", "2026-11-02T08:30:00"),
         "finance/salaries-2026.xlsx": _workbook("salaries-2026.yaml", "2026-03-27T15:00:00"),
