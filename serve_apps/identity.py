@@ -1,0 +1,125 @@
+"""Who asks: a bearer token, or the session cookie of a browser, verified on every request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cortex.codes import looks_like_code, redeem_code
+from cortex.errors import Forbidden, InputError, Misconfigured, Unauthenticated
+from cortex.principals import Principal
+from cortex.settings import Settings
+from cortex.tokens import local_private_key, sign, trusted_issuers, verify
+
+COOKIE = "cortex_session"
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Identity:
+    """Verifies callers and begins and ends browser sessions."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._issuers = trusted_issuers(settings)
+        self._key = local_private_key(settings)
+        self._is_https = settings.public_url.startswith("https://")
+        self._demo_scopes = demo_people(settings)
+
+    def needs(self, scope: str) -> Callable[[Request], Principal]:
+        """Make the dependency of a route: the verified principal, if it has the scope."""
+
+        def principal(request: Request) -> Principal:
+            found = self.principal(request)
+            if scope not in found.scopes:
+                raise Forbidden(f"this needs the scope `{scope}`", code="scope.missing")
+            return found
+
+        return principal
+
+    def principal(self, request: Request) -> Principal:
+        """Verify the caller; a cookie counts for a change only if the request comes from our own page."""
+        authorization = request.headers.get("authorization", "")
+        if authorization:
+            scheme, _, token = authorization.partition(" ")
+            if scheme.lower() != "bearer":
+                raise Unauthenticated("only bearer tokens are accepted")
+            return self._verify(token.strip())
+        cookie = request.cookies.get(COOKIE)
+        if not cookie:
+            raise Unauthenticated(
+                "no token was sent", code="token.missing", hint="get one with `cortex token USER`"
+            )
+        if request.method not in _SAFE_METHODS:
+            self.require_own_page(request)
+        return self._verify(cookie)
+
+    def require_own_page(self, request: Request) -> None:
+        """Refuse a change that another site's page could have caused (browsers always say where a change comes from)."""
+        site = request.headers.get("sec-fetch-site")
+        origin = request.headers.get("origin")
+        is_own = site == "same-origin" if site else _is_same_origin(origin, request)
+        if not is_own:
+            raise Forbidden("this request does not come from Cortex's own page", code="origin.foreign")
+
+    def begin(self, code: str) -> tuple[Principal, str]:
+        """Trade a one-time code or a token for a principal and the cookie's value."""
+        if looks_like_code(code):
+            principal = redeem_code(self._settings, code)
+            return principal, sign(principal, self._key, self._settings.session_ttl_s)
+        token = code.strip()
+        return self._verify(token), token  # the cookie then expires with the token
+
+    def switch(self, current: Principal, person: str) -> tuple[Principal, str]:
+        """Become another person of a demo home."""
+        if person not in self.people():
+            raise Forbidden("this home has no such person to switch to", code="person.fixed")
+        principal = Principal(current.tenant_id, person, self._demo_scopes[person])
+        return principal, sign(principal, self._key, self._settings.session_ttl_s)
+
+    def people(self) -> list[str]:
+        """List whom a browser may switch to: nobody outside demo homes."""
+        return list(self._demo_scopes) if self._settings.is_demo else []
+
+    def remember(self, response: Response, cookie: str) -> None:
+        """Set the session cookie: no script reads it, no other site sends it."""
+        response.set_cookie(
+            COOKIE,
+            cookie,
+            max_age=self._settings.session_ttl_s,
+            path="/",
+            httponly=True,
+            samesite="strict",
+            secure=self._is_https,
+        )
+
+    def forget(self, response: Response) -> None:
+        """Clear the session cookie."""
+        response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=self._is_https)
+
+    def _verify(self, token: str) -> Principal:
+        return verify(token, self._issuers, self._settings.tenant_id)
+
+
+def demo_people(settings: Settings) -> dict[str, frozenset[str]]:
+    """Read `CORTEX_DEMO_PEOPLE`: user=scopes pairs, separated by commas; the scopes by spaces."""
+    people = {}
+    for pair in filter(None, (part.strip() for part in settings.demo_people.split(","))):
+        user_id, separator, scopes = pair.partition("=")
+        if not separator or not user_id:
+            raise Misconfigured(
+                "CORTEX_DEMO_PEOPLE must list user=scopes pairs", hint="ada@example.com=search"
+            )
+        people[user_id] = frozenset(scopes.split())
+    return people
+
+
+def _is_same_origin(origin: str | None, request: Request) -> bool:
+    if not origin:
+        return False
+    try:
+        return urlsplit(origin).netloc == request.headers.get("host", "")
+    except ValueError as error:
+        raise InputError("Origin is not a URL") from error

@@ -1,0 +1,1 @@
+"""The addresses of the HTTP API, one file per kind of thing."""

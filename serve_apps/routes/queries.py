@@ -1,0 +1,178 @@
+"""Questions: search, answers (whole or streamed), documents and feedback."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BaseModel
+
+from cortex import api
+from cortex.errors import CortexError, TimedOut, TooLarge, Unavailable
+from cortex.evidence import Answer, AnswerEvent, AnswerEventKind, Question, SearchResult
+from cortex.principals import Principal
+from cortex.settings import Settings
+from cortex.telemetry import event, new_trace_id
+from serve_apps import shapes
+from serve_apps.identity import Identity
+from serve_apps.metrics import Metrics
+from serve_apps.problems import Unexpected, problem
+from serve_apps.service import QueryService
+from serve_apps.stream import EventStream, sse
+
+
+def query_routes(
+    queries: QueryService, identity: Identity, settings: Settings, metrics: Metrics
+) -> APIRouter:
+    """Make the routes that ask."""
+    router = APIRouter(prefix="/v1", tags=["questions"])
+    asker = Depends(identity.needs("search"))
+    desk = AnswerDesk(queries, settings, metrics)
+
+    @router.post("/search", response_model=api.SearchResponse, summary="Find evidence")
+    async def search(request: api.SearchRequest, principal: Principal = asker) -> Response:
+        """Hits and numbered evidence that the caller may see, best first, with why each one ranked."""
+        question = desk.question(request)
+        async with _within(settings.request_timeout_s, "search"):
+            result = await queries.search(principal, question)
+        metrics.search(result)
+        return _json(shapes.search_response(result))
+
+    @router.post("/answer", response_model=api.AnswerResponse, summary="Answer with citations")
+    async def answer(body: api.AnswerRequest, request: Request, principal: Principal = asker) -> Response:
+        """A short answer in which every claim cites the evidence, or an abstention.
+
+        With `stream: true` or `Accept: text/event-stream`, server-sent events: `evidence` (as /v1/search), `token`,
+        `citation`, `done`; or `error`, a problem document, if it fails on the way. Closing the connection stops it.
+        """
+        question = desk.question(body)
+        events, result = await desk.begin(principal, question)
+        if body.stream or "text/event-stream" in request.headers.get("accept", ""):
+            return EventStream(desk.stream(principal, question, events, result))
+        return _json(await desk.whole(principal, question, events, result))
+
+    @router.get("/documents/{document_id}", response_model=api.DocumentResponse, summary="Open a document")
+    async def document(document_id: str, principal: Principal = asker) -> Response:
+        """The text of one document in chunks; 404 when it is unknown or not visible to the caller, alike."""
+        async with _within(settings.request_timeout_s, "document"):
+            return _json(shapes.document_response(await queries.document(principal, document_id)))
+
+    @router.post("/feedback", status_code=204, summary="Rate an answer")
+    async def feedback(body: api.FeedbackRequest, principal: Principal = asker) -> None:
+        """A thumb, with a comment if there is something to say, on an answer that the caller got."""
+        await queries.record_feedback(principal, body.answer_id, body.helpful, body.comment)
+
+    return router
+
+
+class AnswerDesk:
+    """Runs one answer: begins it, streams or gathers it, and records it."""
+
+    def __init__(self, queries: QueryService, settings: Settings, metrics: Metrics) -> None:
+        self._queries = queries
+        self._settings = settings
+        self._metrics = metrics
+
+    def question(self, request: api.SearchRequest) -> Question:
+        """Read a request as a question, if it is no longer than the settings allow."""
+        if len(request.query) > self._settings.max_query_chars:
+            raise TooLarge(
+                f"the question is longer than {self._settings.max_query_chars} characters",
+                code="query.too_large",
+                hint="ask a shorter question",
+            )
+        return shapes.question(request, new_trace_id())
+
+    async def begin(
+        self, principal: Principal, question: Question
+    ) -> tuple[AsyncIterator[AnswerEvent], SearchResult]:
+        """Wait for the evidence, so that an error before it still gets its own HTTP status."""
+        events = self._queries.answer(principal, question)
+        async with _within(self._settings.request_timeout_s, "search"):
+            first = await anext(events, None)
+        if first is None or first.result is None:
+            raise Unavailable("the query path sent no evidence", code="answer.empty")
+        self._metrics.search(first.result)
+        return events, first.result
+
+    async def whole(
+        self,
+        principal: Principal,
+        question: Question,
+        events: AsyncIterator[AnswerEvent],
+        result: SearchResult,
+    ) -> api.AnswerResponse:
+        """Gather an answer to its end."""
+        async for each in events:
+            if each.kind is AnswerEventKind.DONE and each.answer is not None:
+                final = each.result or result
+                answer_id = await self._record(principal, question, final, each.answer)
+                return shapes.answer_response(final, each.answer, answer_id)
+        raise Unavailable("the answer ended early", code="answer.incomplete")
+
+    async def stream(
+        self,
+        principal: Principal,
+        question: Question,
+        events: AsyncIterator[AnswerEvent],
+        result: SearchResult,
+    ) -> AsyncGenerator[bytes, None]:
+        """Write the answer's events as they come; an error on the way becomes the last one."""
+        yield sse("evidence", shapes.search_response(result))
+        try:
+            async for each in events:
+                yield await self._piece(principal, question, each, result)
+        except CortexError as error:
+            yield sse("error", problem(error))
+        except Exception as error:  # noqa: BLE001 - outermost: the status line is sent, only an event can tell
+            event("answer.fail", level=logging.ERROR, error=type(error).__name__, trace_id=question.trace_id)
+            yield sse("error", problem(Unexpected("unexpected")))
+        finally:
+            if isinstance(events, AsyncGenerator):
+                await events.aclose()
+
+    async def _piece(
+        self, principal: Principal, question: Question, each: AnswerEvent, result: SearchResult
+    ) -> bytes:
+        data: BaseModel
+        if each.citation is not None:
+            data = shapes.citation(each.citation)
+        elif each.answer is not None:
+            final = each.result or result
+            answer_id = await self._record(principal, question, final, each.answer)
+            data = shapes.done(final, each.answer, answer_id)
+        else:
+            data = api.TokenModel(text=each.token)
+        return sse(each.kind.value, data)
+
+    async def _record(
+        self, principal: Principal, question: Question, result: SearchResult, answer: Answer
+    ) -> str:
+        self._metrics.answer(answer.mode)
+        return await self._queries.record_answer(principal, question, result, answer)
+
+
+class _within:  # noqa: N801 - reads as a word: `async with _within(30, "search")`
+    """Limit a step's time; past it the step is cancelled and TimedOut raised."""
+
+    def __init__(self, limit_s: float, step: str) -> None:
+        self._timeout = asyncio.timeout(limit_s)
+        self._step = step
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+
+    async def __aexit__(self, *failure: object) -> None:
+        try:
+            await self._timeout.__aexit__(*failure)  # type: ignore[arg-type]
+        except TimeoutError as error:
+            raise TimedOut(f"the {self._step} took too long", hint="ask again, or ask less") from error
+
+
+def _json(model: BaseModel) -> Response:
+    """Serialise once, in Rust; FastAPI would validate a second time."""
+    return Response(
+        model.model_dump_json(), media_type="application/json", headers={"cache-control": "no-store"}
+    )

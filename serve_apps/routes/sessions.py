@@ -1,0 +1,55 @@
+"""Browser sessions: sign in with a one-time code, see who one is, sign out."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from cortex import api
+from cortex.errors import InputError
+from cortex.principals import Principal
+from cortex.settings import Settings
+from serve_apps.identity import Identity
+from serve_apps.service import QueryService
+
+
+def session_routes(queries: QueryService, identity: Identity, settings: Settings) -> APIRouter:
+    """Make the routes of the session cookie."""
+    router = APIRouter(prefix="/v1/session", tags=["session"])
+    anyone = Depends(identity.principal)
+
+    def state(principal: Principal) -> api.SessionResponse:
+        return api.SessionResponse(
+            user_id=principal.user_id,
+            tenant_id=principal.tenant_id,
+            scopes=sorted(principal.scopes),
+            people=identity.people(),
+            is_demo=settings.is_demo,
+        )
+
+    @router.post("", summary="Sign in")
+    async def begin(body: api.SessionRequest, request: Request, response: Response) -> api.SessionResponse:
+        """Trade a one-time code (`cortex token --code USER`) or a token for an HttpOnly, SameSite=Strict cookie."""
+        if "origin" in request.headers or "sec-fetch-site" in request.headers:
+            identity.require_own_page(request)  # else another site could sign a browser in as somebody else
+        if body.person:
+            principal, cookie = identity.switch(identity.principal(request), body.person)
+        elif body.code:
+            principal, cookie = identity.begin(body.code)
+        else:
+            raise InputError("a code or a person is needed", hint="the shapes are in /docs")
+        await queries.admit(principal)
+        identity.remember(response, cookie)
+        return state(principal)
+
+    @router.get("", summary="Who am I")
+    async def current(principal: Principal = anyone) -> api.SessionResponse:
+        """The verified caller; 401 when there is none."""
+        return state(principal)
+
+    @router.delete("", status_code=204, summary="Sign out")
+    async def end(request: Request, response: Response) -> None:
+        """Clear the cookie of this browser."""
+        identity.require_own_page(request)
+        identity.forget(response)
+
+    return router

@@ -1,0 +1,61 @@
+"""Server-sent events (the HTML standard's event streams): one response that stops its work when the reader leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from pydantic import BaseModel
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+# Proxies close silent connections after half a minute or so; a comment line keeps them open.
+_KEEP_ALIVE_S = 15.0
+
+
+def sse(name: str, data: BaseModel) -> bytes:
+    """Write one event. JSON never holds a raw line break, so one data line is enough."""
+    return f"event: {name}\ndata: {data.model_dump_json()}\n\n".encode()
+
+
+class EventStream(Response):
+    """Sends each piece as it comes; when the client disconnects, the generator is closed at once."""
+
+    def __init__(self, pieces: AsyncGenerator[bytes, None]) -> None:
+        super().__init__(
+            media_type="text/event-stream",
+            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+        )
+        del self.headers["content-length"]
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        pump = asyncio.create_task(self._pump(send))
+        helpers = [asyncio.create_task(_until_gone(receive)), asyncio.create_task(_keep_alive(send))]
+        try:
+            await asyncio.wait({pump, helpers[0]}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            is_gone = not pump.done()
+            for task in (pump, *helpers):
+                task.cancel()
+            await asyncio.gather(pump, *helpers, return_exceptions=True)
+            await self._pieces.aclose()
+        if not is_gone:
+            await pump  # raises what the pump raised
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _pump(self, send: Send) -> None:
+        async for piece in self._pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _keep_alive(send: Send) -> None:
+    while True:
+        await asyncio.sleep(_KEEP_ALIVE_S)
+        await send({"type": "http.response.body", "body": b": \n\n", "more_body": True})
