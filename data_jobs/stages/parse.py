@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -37,6 +38,10 @@ _LEAN = {
 }
 
 
+# What C and C++ libraries print when an allocation fails and they give up.
+_NO_MEMORY = re.compile("bad_alloc|out of memory|MemoryError|cannot allocate", re.IGNORECASE)
+
+
 class _Exceeded(Exception):
     """The child passed a limit and must end."""
 
@@ -51,6 +56,7 @@ class _Child:
     errors: IO[bytes]
     n_files: int = 0
     peak_rss_bytes: int = 0
+    peak_address_bytes: int = 0
     _usage: psutil.Process = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,11 +65,12 @@ class _Child:
     def rss_bytes(self) -> int:
         """Resident memory now; 0 when the child is gone."""
         try:
-            rss = int(self._usage.memory_info().rss)
+            memory = self._usage.memory_info()
         except psutil.NoSuchProcess:
             return 0
-        self.peak_rss_bytes = max(self.peak_rss_bytes, rss)
-        return rss
+        self.peak_rss_bytes = max(self.peak_rss_bytes, memory.rss)
+        self.peak_address_bytes = max(self.peak_address_bytes, memory.vms)
+        return int(memory.rss)
 
 
 class ParseStage:
@@ -171,11 +178,13 @@ class ParseStage:
         status = _wait(child.process)
         child.errors.seek(0)
         trace = child.errors.read()[-2_000:].decode(errors="replace")
-        peak = max(child.peak_rss_bytes, status.peak_rss_bytes)
+        is_starved = (
+            child.peak_address_bytes > 0.8 * self._memory_bytes or _NO_MEMORY.search(trace) is not None
+        )
         self._end(child)
         if status.signal == signal.SIGALRM:
             return self._timed_out()
-        if peak > 0.7 * self._memory_bytes:
+        if is_starved:
             return self._out_of_memory()
         event("parse.crashed", signal=status.signal, exit_code=status.exit_code, trace=trace)
         cause = f"signal {status.signal}" if status.signal else f"exit code {status.exit_code}"
@@ -212,18 +221,13 @@ class ParseStage:
 class _Status:
     exit_code: int
     signal: int
-    peak_rss_bytes: int
 
 
 def _wait(process: subprocess.Popen[bytes]) -> _Status:
-    """Wait for a child that closed its socket, killing it if it lives on, and read what the kernel recorded of it."""
-    deadline = time.monotonic() + 1.0
-    pid = 0
-    while not pid:
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        if not pid:
-            if time.monotonic() > deadline:
-                os.killpg(process.pid, signal.SIGKILL)
-            time.sleep(0.005)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return _Status(max(process.returncode, 0), max(-process.returncode, 0), usage.ru_maxrss * 1024)
+    """Wait for a child that closed its socket, killing it if it lives on, and say how it ended."""
+    try:
+        code = process.wait(1.0)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        code = process.wait()
+    return _Status(max(code, 0), max(-code, 0))
