@@ -93,3 +93,7 @@ def main() -> None:
     Every command takes --json (one document on stdout, progress as NDJSON on stderr) and ends with an exit code
     that names the kind of failure: 2 input, 3 access, 4 not found, 5 conflict, 6 busy, 7 unavailable, 8 settings.
     """
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The Ray head: bulk jobs and the serving processes, on loopback with a token, its files in the home."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from cluster.engine import Engine, Launch
+from cluster.place import Place, private_folder
+from cluster.probe import probe_tcp
+from cortex.errors import Misconfigured
+
+# Blocks are small and text is dropped after chunking; Ray spills to disk past this.
+OBJECT_STORE_BYTES = 300_000_000
+# A Unix socket's path holds at most 107 bytes, and Ray adds about 62 to its temporary folder.
+LONGEST_TEMP_DIR = 44
+
+
+def _provides(place: Place) -> dict[str, str]:
+    token_path = place.folder("keys") / "ray.secret"
+    place.secret("ray")
+    return {
+        "CORTEX_RAY_ADDRESS": f"127.0.0.1:{place.port('ray')}",
+        "CORTEX_RAY_JOBS_URL": f"http://127.0.0.1:{place.port('ray_dashboard')}",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token_path),
+    }
+
+
+async def _probe(env: Mapping[str, str]) -> None:
+    await probe_tcp(env["CORTEX_RAY_ADDRESS"])
+    if jobs_url := env.get("CORTEX_RAY_JOBS_URL"):
+        await probe_tcp(jobs_url.rpartition("/")[2])
+
+
+def _launch(place: Place) -> Launch:
+    ports = {
+        "port": "ray",
+        "dashboard-port": "ray_dashboard",
+        "dashboard-agent-listen-port": "ray_agent",
+        "ray-client-server-port": "ray_client",
+    }
+    arguments = [f"--{flag}={place.port(name)}" for flag, name in ports.items()]
+    arguments += [
+        "--node-ip-address=127.0.0.1",
+        "--dashboard-host=127.0.0.1",
+        "--include-dashboard=true",
+        "--disable-usage-stats",
+        f"--object-store-memory={OBJECT_STORE_BYTES}",
+        f"--temp-dir={_temp_dir(place)}",
+    ]
+    ray = Path(sys.executable).with_name("ray")
+    env = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+    return Launch((str(ray), "start", "--head", "--block", *arguments), env)
+
+
+def _temp_dir(place: Place) -> Path:
+    """Return Ray's folder: in the home, or under the system's temporary folder when the home lies too deep."""
+    folder = place.home / "ray"
+    if len(os.fsencode(folder)) > LONGEST_TEMP_DIR:
+        name = hashlib.sha256(os.fsencode(place.home)).hexdigest()[:10]
+        folder = Path(tempfile.gettempdir()) / f"cortex-ray-{name}"
+    private_folder(folder)
+    if folder.stat().st_uid != os.geteuid():
+        raise Misconfigured(
+            f"{folder} belongs to another user",
+            code="ray.temp_dir",
+            hint="set TMPDIR to a short private folder",
+        )
+    return folder
+
+
+ENGINE = Engine(
+    name="ray",
+    summary="jobs and serving processes",
+    probe=_probe,
+    provides=_provides,
+    launch=_launch,
+    given_url=lambda settings: settings.ray_address,
+    stop_timeout_s=20.0,
+)
