@@ -131,7 +131,10 @@ class AnswerEventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer. `mode` is `extractive`, `generated` or `abstained`; an abstention has no citations."""
+    """A whole answer. `mode` is `extractive`, `generated` or `abstained`; an abstention has no citations.
+
+    `degraded` and `timings_ms` are those of writing the answer; the search has its own.
+    """
 
     text: str
     citations: tuple[Citation, ...]
@@ -139,6 +142,8 @@ class Answer:
     mode: str
     model: str = ""
     follow_ups: tuple[str, ...] = ()
+    degraded: tuple[Degraded, ...] = ()
+    timings_ms: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ contract suite as the real adapter.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -132,8 +132,8 @@ class Generator(Protocol):
 
     model: str
 
-    def stream(self, messages: Sequence[Message]) -> AsyncIterator[str]:
-        """Stream the answer's text pieces; raises Unavailable or TimedOut."""
+    def stream(self, messages: Sequence[Message]) -> AsyncGenerator[str, None]:
+        """Stream the answer's text pieces; raises Unavailable or TimedOut. Closing it ends the request."""
 
 
 # ------------------------------------------------------------------------------------------------ query, asynchronous

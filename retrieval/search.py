@@ -1,0 +1,164 @@
+"""Search: the question encoded for each lane, and the pool of candidates that the lanes return, read as deep as needed.
+
+A lane that fails, or that finds nothing to search for, leaves a `degraded` note under its own name; when every lane
+that should have run fails, the search fails: an engine that is down never looks like an empty result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cortex.chunks import SparseVector
+from cortex.errors import CortexError, InputError, TimedOut, Unavailable
+from cortex.evidence import Candidate, Question
+from cortex.ports import Embedder, IndexQuery, LexicalEncoder, SearchIndex
+from cortex.principals import Permit
+from retrieval.fuse import Fusion, lane_length
+from retrieval.plan import Plan
+from retrieval.run import Run, step
+from retrieval.understand import LanePlan
+
+_DEEPEN_BY = 4
+_DEEPEST_TIMES = 64  # a pool this many times deeper than wanted is given up, with a note
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A question as the lanes see it; None where a lane does not run."""
+
+    dense: NDArray[np.float32] | None
+    sparse: SparseVector | None
+
+
+@step("embed")
+async def encode(
+    run: Run, embedder: Embedder, lexical: LexicalEncoder, question: Question, lanes: LanePlan
+) -> Probe:
+    """Encode a question for the lanes of its plan; the model runs in a thread, so that other requests go on."""
+    sparse = _encode_terms(run, lexical, question.text) if lanes.weight_bm25 else None
+    dense = await _embed(run, embedder, question.text) if lanes.weight_dense else None
+    if not lanes.weight_dense and "dense" in question.lanes:
+        run.degrade(
+            "dense",
+            "lane.unknown_script",
+            "The embedding model does not know this script; words alone were matched.",
+        )
+    if dense is None and sparse is None:
+        if any(note.code == "lane.failed" for note in run.degraded):
+            raise Unavailable("no search lane can run", code="lanes.unavailable")
+        raise InputError("the question holds nothing that can be searched for", code="question.unsearchable")
+    return Probe(dense, sparse)
+
+
+def _encode_terms(run: Run, lexical: LexicalEncoder, text: str) -> SparseVector | None:
+    sparse = lexical.encode_query(text)
+    if sparse.indices:
+        return sparse
+    run.degrade("bm25", "lane.no_terms", "The lexical lane found no terms in the question.")
+    return None
+
+
+async def _embed(run: Run, embedder: Embedder, text: str) -> NDArray[np.float32] | None:
+    try:
+        rows = await asyncio.to_thread(embedder.embed_queries, [text])
+    except CortexError as error:
+        _note_failure(run, "dense", error)
+        return None
+    row: NDArray[np.float32] = rows[0]
+    return row
+
+
+class Pool:
+    """The candidates of one question. `deepen` reads every lane deeper and replaces the fused list.
+
+    A candidate keeps its rank within each lane, however deep the lane is read.
+    """
+
+    def __init__(self, run: Run, index: SearchIndex, query: IndexQuery) -> None:
+        self._run = run
+        self._index = index
+        self._query = query
+        self._deepest = query.lane_limit * _DEEPEST_TIMES
+        self.fusion = Fusion(query.weight_dense, query.weight_bm25, query.fusion_k, query.lane_limit)
+        self.candidates: list[Candidate] = []
+
+    async def read(self) -> None:
+        """Read the lanes at their present depth."""
+        n_lanes = (self._query.dense is not None) + (self._query.sparse is not None)
+        self.candidates = await self._ask(replace(self._query, limit=self._query.lane_limit * n_lanes))
+
+    async def deepen(self) -> None:
+        """Read the lanes several times deeper."""
+        self._query = replace(self._query, lane_limit=self._query.lane_limit * _DEEPEN_BY)
+        await self.read()
+
+    def may_deepen(self, lane: str) -> bool:
+        """Say whether a lane may hold more than was read; at the depth limit it counts as ended, with a note."""
+        if lane_length(self.candidates, lane) < self._query.lane_limit:
+            return False
+        if self._query.lane_limit >= self._deepest:
+            self._run.degrade(
+                "search", "pool.limited", "The search stopped at its depth limit: more may exist."
+            )
+            return False
+        return True
+
+    async def _ask(self, query: IndexQuery) -> list[Candidate]:
+        """Ask all lanes in one call; should that fail, each alone, so that one broken lane does not take the other."""
+        try:
+            return await self._index.search(query)
+        except TimedOut:
+            raise
+        except CortexError as error:
+            if query.dense is None or query.sparse is None:
+                raise _unavailable(error) from error
+            failure = error
+        for broken, alone in (("bm25", replace(query, sparse=None)), ("dense", replace(query, dense=None))):
+            try:
+                found = await self._index.search(alone)
+            except CortexError as error:
+                failure = error
+                continue
+            _note_failure(self._run, broken, failure)
+            self._query = alone
+            return found
+        raise _unavailable(failure) from failure
+
+
+@step("search")
+async def search_lanes(
+    run: Run,
+    index: SearchIndex,
+    permit: Permit,
+    probe: Probe,
+    question: Question,
+    lanes: LanePlan,
+    plan: Plan,
+) -> Pool:
+    """Open the pool of a question: both lanes in one call, the permit's profiles as the filter of each."""
+    query = IndexQuery(
+        permit=permit,
+        dense=probe.dense,
+        sparse=probe.sparse,
+        filters=question.filters,
+        limit=0,
+        weight_dense=lanes.weight_dense,
+        weight_bm25=lanes.weight_bm25,
+        fusion_k=plan.fusion_k,
+        lane_limit=max(plan.lane_limit, question.depth),
+    )
+    pool = Pool(run, index, query)
+    await pool.read()
+    return pool
+
+
+def _note_failure(run: Run, lane: str, error: CortexError) -> None:
+    run.degrade(lane, "lane.failed", f"The {lane} lane did not answer ({error.error_code}).")
+
+
+def _unavailable(error: CortexError) -> Unavailable:
+    return Unavailable("the search index does not answer", code="lanes.unavailable", cause=error.error_code)
