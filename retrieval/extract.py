@@ -96,7 +96,8 @@ def _prior(lexical: LexicalEncoder, text: str, found: Sequence[Extract]) -> NDAr
     shares = np.array([term_share(rarity, terms) for terms in listed], dtype=np.float32)
     places = np.array([each.fragment.number - 1 for each in found], dtype=np.float32)
     asks = np.array([each.sentence.rstrip().endswith(("?", "？")) for each in found], dtype=np.float32)
-    return shares * _TERM_WEIGHT - places * _RANK_WEIGHT - asks * _ASKED_AGAIN
+    prior: NDArray[np.float32] = shares * _TERM_WEIGHT - places * _RANK_WEIGHT - asks * _ASKED_AGAIN
+    return prior
 
 
 async def _cosines(
@@ -105,14 +106,14 @@ async def _cosines(
     if embedder is None:
         return np.zeros(len(found), dtype=np.float32)
     try:
-        question = await asyncio.to_thread(embedder.embed_queries, [text])
+        asked = await asyncio.to_thread(embedder.embed_queries, [text])
         rows = await asyncio.to_thread(embedder.embed_documents, [each.sentence for each in found])
     except CortexError as error:
         run.degrade(
             "extract", "embedder.failed", f"Sentences were picked by words alone ({error.error_code})."
         )
         return np.zeros(len(found), dtype=np.float32)
-    cosines: NDArray[np.float32] = rows @ question[0]
+    cosines: NDArray[np.float32] = (rows @ asked.T)[:, 0]
     return cosines
 
 
