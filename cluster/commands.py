@@ -128,6 +128,8 @@ def _document(home: Settings, state: RunState) -> dict[str, Any]:
 
 def _table(state: RunState) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
+    for is_fixed in (True, True, True, True, True, False):
+        table.add_column(no_wrap=is_fixed, overflow="fold")
     for name, engine in state.engines.items():
         mark = _MARKS.get(engine.state, "[cyan]…[/]")
         took = f"{engine.start_s:.1f} s" if engine.state is Phase.READY and engine.start_s is not None else ""

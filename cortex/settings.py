@@ -40,7 +40,18 @@ class Settings(BaseSettings):
         default="", description="host:port of the Ray head, or empty for the embedded one"
     )
 
+    ray_jobs_url: str = Field(
+        default="", description="http://host:port of Ray's dashboard, where jobs are submitted"
+    )
+    ray_token_path: str = Field(
+        default="",
+        description="file with Ray's token: export RAY_AUTH_MODE=token, RAY_AUTH_TOKEN_PATH=<this>",
+    )
+
     # Serving
+    http_url: str = Field(
+        default="", description="where clients reach the API; `cortex up` fills in its own, port included"
+    )
     http_host: str = Field(default="127.0.0.1", description="loopback by default: exposing it is a decision")
     http_port: int = Field(default=8642, ge=0, le=65535, description="0 takes a free port")
     placement: Literal["fused", "staged"] = Field(

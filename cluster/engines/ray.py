@@ -26,6 +26,8 @@ def _provides(place: Place) -> dict[str, str]:
     return {
         "CORTEX_RAY_ADDRESS": f"127.0.0.1:{place.port('ray')}",
         "CORTEX_RAY_JOBS_URL": f"http://127.0.0.1:{place.port('ray_dashboard')}",
+        "CORTEX_RAY_TOKEN_PATH": str(token_path),
+        # Ray itself reads these, in whatever process imports it.
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token_path),
     }
