@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+
+from cortex.ids import sha256_hex
 
 
 class GrantKind(StrEnum):
@@ -35,6 +38,12 @@ class Acl:
     viewers: frozenset[Grant] = frozenset()
     denied: frozenset[Grant] = frozenset()
     is_known: bool = True
+
+
+def acl_sha256(acl: Acl) -> str:
+    """Hash an access list: equal lists give equal hashes, in any order of their grants."""
+    grants = [[[grant.kind, grant.name] for grant in sorted(side)] for side in (acl.viewers, acl.denied)]
+    return sha256_hex(json.dumps([acl.is_known, *grants]).encode())
 
 
 NOBODY = Acl(is_known=False)

@@ -10,6 +10,7 @@ import uuid
 # One namespace for everything Cortex names; changing it would orphan every stored id.
 NAMESPACE = uuid.UUID("6f1c2c1e-6f0e-5b53-9a3a-0c0a7e6b2d11")
 
+_LONGEST_OBJECT_ID = 1_000
 _SAFE = re.compile(r"[A-Za-z0-9/_|\-+]{1,120}")
 
 
@@ -45,3 +46,13 @@ def object_id(text: str) -> str:
     if _SAFE.fullmatch(text):
         return text
     return "=" + base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def tenant_object_id(tenant_id: str, name: str) -> str:
+    """Encode a tenant's name of something as a SpiceDB object id that no other tenant can produce.
+
+    The empty name stands for everyone in the tenant. Tenant ids contain neither `/` nor `|`. Ids longer than SpiceDB
+    takes (1,024 characters) are replaced by their hash.
+    """
+    encoded = object_id(f"{tenant_id}/{name}" if name else f"{tenant_id}|everyone")
+    return encoded if len(encoded) <= _LONGEST_OBJECT_ID else f"=={sha256_hex(encoded.encode())}"

@@ -1,0 +1,178 @@
+"""The catalog as ingest writes it: port IngestCatalog, plus batches where a round trip per document would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+from psycopg_pool import ConnectionPool
+
+from adapters.catalog.failures import translated
+from adapters.catalog.grant import AclWrite, set_acls
+from adapters.catalog.membership import add_edges, register, remove_edge, replace_memberships
+from adapters.catalog.queries import queries
+from adapters.catalog.signatures import NEAR_DUPLICATE_SIMILARITY, bands, similarity
+from adapters.catalog.stage import publish, stage, tombstone
+from cortex.documents import Acl, Membership
+from cortex.errors import Conflict, NotFound
+from cortex.ports import DocumentWrite, FetchFailure, KnownDocument, SourceConfig
+
+_SQL = {**queries("sources"), **queries("documents")}
+
+# Longer than a restart of the embedded Postgres (0.3-3 s): a job survives one without failing a document.
+_CONNECT_TIMEOUT_S = 10.0
+
+
+class PostgresIngestCatalog:
+    """Port IngestCatalog. One per process; safe to share between threads, which take turns on two connections."""
+
+    def __init__(self, url: str) -> None:
+        self._pool = ConnectionPool(
+            url,
+            min_size=1,
+            max_size=2,
+            timeout=_CONNECT_TIMEOUT_S,
+            kwargs={"options": "-c timezone=UTC"},
+            check=ConnectionPool.check_connection,
+            open=False,
+        )
+        with translated():
+            self._pool.open()
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._pool.close()
+
+    def ensure_source(self, config: SourceConfig) -> None:
+        """Create or update the source row, and its tenant on first mention."""
+        values = {
+            "tenant_id": config.tenant_id,
+            "source_id": config.source_id,
+            "source_type": config.source_type,
+            "name": config.name,
+            "collection": config.collection,
+            "options": Jsonb(dict(config.options)),
+        }
+        with self._transaction() as connection:
+            connection.execute(_SQL["ensure_tenant"], values)
+            if connection.execute(_SQL["ensure_source"], values).rowcount == 0:
+                raise Conflict("this source id belongs to another tenant", code="source.foreign")
+
+    def list_sources(self, tenant_id: str) -> list[Mapping[str, Any]]:
+        """List sources with document counts and the newest run: the fields of `cortex.api.SourceModel`, and options."""
+        with self._transaction() as connection:
+            rows = connection.cursor(row_factory=dict_row).execute(
+                _SQL["list_sources"], {"tenant_id": tenant_id}
+            )
+            return [_source(row) for row in rows]
+
+    def start_run(self, source_id: str) -> str:
+        """Open a sync run and close one that was killed; returns the new run's id."""
+        values = {"source_id": source_id}
+        with self._transaction() as connection:
+            connection.execute(_SQL["close_interrupted_runs"], values)
+            row = connection.execute(_SQL["start_run"], values).fetchone()
+        assert row is not None  # INSERT … RETURNING
+        return str(row[0])
+
+    def update_run(self, run_id: str, counts: Mapping[str, int]) -> None:
+        """Publish a run's progress."""
+        self._write("update_run", run_id=run_id, counts=Jsonb(dict(counts)))
+
+    def finish_run(
+        self, run_id: str, status: str, counts: Mapping[str, int], failures: Sequence[FetchFailure]
+    ) -> None:
+        """Close a run with its counts and what failed, as (path, code, reason)."""
+        listed = [{"path": f.external_id, "code": f.code, "reason": f.reason} for f in failures]
+        self._write(
+            "finish_run", run_id=run_id, status=status, counts=Jsonb(dict(counts)), failures=Jsonb(listed)
+        )
+
+    def known_documents(self, source_id: str, embedding_model_version: str) -> dict[str, KnownDocument]:
+        """Map external_id to what is held of a source; tombstoned documents are left out."""
+        values = {"source_id": source_id, "embedding_model_version": embedding_model_version}
+        with self._transaction() as connection:
+            rows = connection.execute(_SQL["known_documents"], values)
+            return {row[0]: KnownDocument(row[1], row[0], *row[2:]) for row in rows}
+
+    def near_duplicates(self, tenant_id: str, document_id: str, signature: bytes) -> str:
+        """Return the first document of the group whose member is most similar (0.85 or more), or empty."""
+        values = {"tenant_id": tenant_id, "document_id": document_id, "bands": bands(signature)}
+        with self._transaction() as connection:
+            rows = connection.execute(_SQL["similar"], values).fetchall() if signature else []
+        scored = [(-similarity(signature, other), other_id, group_id) for other_id, group_id, other in rows]
+        best = min(scored, default=(0.0, "", ""))
+        return best[2] if -best[0] >= NEAR_DUPLICATE_SIMILARITY and best[2] != document_id else ""
+
+    def stage_document(self, write: DocumentWrite) -> None:
+        """Write the new version's rows without showing them: readers keep the old version."""
+        with self._transaction() as connection:
+            stage(connection, write)
+
+    def publish_document(self, document_id: str, content_sha256: str) -> tuple[str, ...]:
+        """Show the staged version in one transaction; returns the obsolete chunk ids, also queued in the outbox."""
+        with self._transaction() as connection:
+            return publish(connection, document_id, content_sha256)
+
+    def set_acl(self, tenant_id: str, source_id: str, external_id: str, document_id: str, acl: Acl) -> int:
+        """Set a document's access list as its own versioned write; returns its access profile id."""
+        return self.set_acls(tenant_id, source_id, [AclWrite(external_id, document_id, acl)])[document_id]
+
+    def set_acls(self, tenant_id: str, source_id: str, writes: Sequence[AclWrite]) -> dict[str, int]:
+        """Set many access lists in one transaction; returns each document's access profile id."""
+        with self._transaction() as connection:
+            return set_acls(connection, tenant_id, source_id, writes)
+
+    def set_memberships(self, tenant_id: str, source_id: str, memberships: Iterable[Membership]) -> int:
+        """Replace the group edges that one source asserts; returns how many changed."""
+        with self._transaction() as connection:
+            return replace_memberships(connection, tenant_id, source_id, memberships)
+
+    def add_membership(self, tenant_id: str, membership: Membership) -> bool:
+        """Add one group edge asserted by the operator; False when it was there."""
+        return self.add_memberships(tenant_id, [membership]) > 0
+
+    def add_memberships(self, tenant_id: str, memberships: Sequence[Membership]) -> int:
+        """Add group edges asserted by the operator; returns how many were not there."""
+        with self._transaction() as connection:
+            connection.execute(_SQL["ensure_tenant"], {"tenant_id": tenant_id})
+            return add_edges(connection, tenant_id, memberships)
+
+    def remove_membership(self, tenant_id: str, membership: Membership) -> bool:
+        """Remove one group edge whoever asserted it; False when there was none."""
+        with self._transaction() as connection:
+            return remove_edge(connection, tenant_id, membership)
+
+    def ensure_users(self, tenant_id: str, user_ids: Iterable[str]) -> None:
+        """Register people, so that they may ask."""
+        with self._transaction() as connection:
+            connection.execute(_SQL["ensure_tenant"], {"tenant_id": tenant_id})
+            register(connection, tenant_id, user_ids)
+
+    def tombstone(self, document_id: str) -> tuple[str, ...]:
+        """Hide a document at once and queue its deletion; returns the chunk ids to delete."""
+        with self._transaction() as connection:
+            return tombstone(connection, document_id)
+
+    def _write(self, name: str, **values: Any) -> None:
+        """Run one update of a run's row; raises NotFound when there is no such run."""
+        with self._transaction() as connection:
+            if connection.execute(_SQL[name], values).rowcount == 0:
+                raise NotFound("there is no such sync run", code="run.unknown")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[psycopg.Connection]:
+        """Open a transaction that commits at the end of the block."""
+        with translated(), self._pool.connection() as connection, connection.transaction():
+            yield connection
+
+
+def _source(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Shape a listed source with its newest run, or None."""
+    run_fields = ("run_id", "status", "started_at", "finished_at", "counts", "failures")
+    run = {name: row[name] for name in run_fields} if row["run_id"] else None
+    return {name: value for name, value in row.items() if name not in run_fields} | {"run": run}

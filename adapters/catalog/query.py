@@ -1,0 +1,230 @@
+"""The catalog as a question reads it: port QueryCatalog. Permission parity stands on `permit` and `hydrate`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import psycopg
+from psycopg.types.json import Jsonb
+from psycopg_pool import AsyncConnectionPool
+
+from adapters.catalog.failures import translated
+from adapters.catalog.queries import queries
+from cortex.documents import Anchor
+from cortex.errors import ChecksUnavailable, Forbidden, NotFound
+from cortex.evidence import Answer, Candidate, Hit, LaneScores, SearchResult
+from cortex.principals import Permit, Principal
+
+_SQL = queries("reading")
+
+# A question should fail fast when Postgres is gone, and survive the 0.3 s of a restart.
+_CONNECT_TIMEOUT_S = 2.0
+_POOL_SIZE = 8
+# Compiling a query costs more than running these.
+_OPTIONS = "-c statement_timeout=10s -c jit=off -c timezone=UTC"
+# 10,000 people with 1,000 profiles each would be some 300 MB; most have a few dozen.
+_PERMITS_KEPT = 10_000
+_WRITES_WAIT_S: Final = 2.0
+_POLL_S: Final = 0.01
+_ANY = 2**62
+
+
+class PostgresQueryCatalog:
+    """Port QueryCatalog over a pool of connections; `open` it in the event loop that uses it."""
+
+    def __init__(self, url: str) -> None:
+        self._pool = AsyncConnectionPool(
+            url,
+            min_size=1,
+            max_size=_POOL_SIZE,
+            timeout=_CONNECT_TIMEOUT_S,
+            kwargs={"autocommit": True, "options": _OPTIONS},
+            check=AsyncConnectionPool.check_connection,
+            open=False,
+        )
+        self._profile_ids: OrderedDict[tuple[str, str, int], tuple[int, ...]] = OrderedDict()
+
+    async def open(self) -> None:
+        """Connect; a catalog that is not up yet is retried in the background."""
+        await self._pool.open()
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._pool.close()
+
+    async def permit(self, principal: Principal) -> Permit:
+        """Expand a principal to its access profiles at the newest access revision.
+
+        Raises Forbidden(code="user.unknown") for who is not registered in the tenant. The revision is read every time,
+        so a change of memberships or profiles is seen by the very next request; only the walk is cached.
+        """
+        values = {"tenant_id": _storable(principal.tenant_id), "user_id": _storable(principal.user_id)}
+        async with self._connection() as connection:
+            state = await (await connection.execute(_SQL["access_state"], values)).fetchone()
+            if state is None:
+                raise Forbidden("this account has no access here", code="user.unknown")
+            revision, token = state
+            key = (principal.tenant_id, principal.user_id, revision)
+            profile_ids = self._profile_ids.get(key)
+            if profile_ids is None:
+                rows = await connection.execute(_SQL["permitted_profiles"], values)
+                profile_ids = tuple(profile_id for (profile_id,) in await rows.fetchall())
+        self._keep(key, profile_ids)
+        return Permit(principal, profile_ids, revision, token)
+
+    async def hydrate(self, candidates: Sequence[Candidate], permit: Permit) -> list[Hit]:
+        """Load the candidates that are shown, not deleted and within the permit, in the candidates' order."""
+        if not candidates or not permit.profile_ids:
+            return []
+        values = {"chunk_ids": [candidate.chunk_id for candidate in candidates], **_scope(permit)}
+        async with self._connection() as connection:
+            rows = await (await connection.execute(_SQL["hydrate"], values)).fetchall()
+        return [_hit(row, candidates[row[0] - 1].score, candidates[row[0] - 1].lanes) for row in rows]
+
+    async def document_hits(self, document_id: str, permit: Permit) -> list[Hit]:
+        """Load all chunks of one visible document in order; empty when unknown or not visible."""
+        if "\x00" in document_id or not permit.profile_ids:
+            return []
+        values = {"document_id": document_id, **_scope(permit)}
+        async with self._connection() as connection:
+            rows = await (await connection.execute(_SQL["document_chunks"], values)).fetchall()
+        return [_hit(row, 0.0, LaneScores()) for row in rows]
+
+    async def permission_token(self) -> str:
+        """Return the newest token that SpiceDB acknowledged, once the changes queued by now are in it.
+
+        Waits at most 2 s, then raises ChecksUnavailable: a recheck that might miss a revocation shows nothing.
+        """
+        deadline, up_to = time.monotonic() + _WRITES_WAIT_S, _ANY
+        while True:
+            waiting, token = await self._gate(up_to)
+            if waiting is None and token:
+                return token
+            if time.monotonic() > deadline:
+                raise ChecksUnavailable(
+                    "permission changes wait to be applied, so nothing can be shown", hint="cortex status"
+                )
+            up_to = min(up_to, _ANY if waiting is None else waiting)
+            await asyncio.sleep(_POLL_S)
+
+    async def record_answer(
+        self, principal: Principal, question: str, result: SearchResult, answer: Answer
+    ) -> str:
+        """Store an answer with its citations for audit and feedback; returns the answer id."""
+        who = {"tenant_id": principal.tenant_id, "user_id": principal.user_id}
+        values = who | {
+            "question": _storable(question),
+            "text": _storable(answer.text),
+            "mode": answer.mode,
+            "model": answer.model,
+            "is_abstained": answer.is_abstained,
+            "trace_id": result.trace_id,
+        }
+        async with self._connection() as connection, connection.transaction():
+            row = await (await connection.execute(_SQL["record_answer"], values)).fetchone()
+            assert row is not None  # INSERT … RETURNING
+            cited = [
+                {
+                    **who,
+                    "answer_id": row[0],
+                    "number": citation.number,
+                    "fragment_id": citation.fragment_id,
+                    "document_id": citation.document_id,
+                    "quote": _storable(citation.quote),
+                }
+                for citation in answer.citations
+            ]
+            await connection.cursor().executemany(_SQL["record_citation"], cited)
+        return str(row[0])
+
+    async def record_feedback(
+        self, principal: Principal, answer_id: str, is_helpful: bool, comment: str
+    ) -> None:
+        """Store a thumb; only the asker's own answer, else NotFound."""
+        values = {
+            "tenant_id": principal.tenant_id,
+            "user_id": principal.user_id,
+            "answer_id": _storable(answer_id),
+            "is_helpful": is_helpful,
+            "comment": _storable(comment),
+        }
+        async with self._connection() as connection:
+            if (await connection.execute(_SQL["record_feedback"], values)).rowcount == 0:
+                raise NotFound("there is no such answer", code="answer.unknown")
+
+    async def audit(self, principal: Principal, action: str, fields: Mapping[str, Any]) -> None:
+        """Append one audit row."""
+        values = {
+            "tenant_id": principal.tenant_id,
+            "user_id": _storable(principal.user_id),
+            "action": action,
+            "fields": Jsonb({name: _storable(v) if isinstance(v, str) else v for name, v in fields.items()}),
+        }
+        async with self._connection() as connection:
+            await connection.execute(_SQL["audit"], values)
+
+    async def ping(self) -> None:
+        """Raise Unavailable unless the catalog answers."""
+        async with self._connection() as connection:
+            await connection.execute(_SQL["ping"])
+
+    async def _gate(self, up_to: int) -> tuple[int | None, str]:
+        async with self._connection() as connection:
+            row = await (await connection.execute(_SQL["permission_gate"], {"up_to": up_to})).fetchone()
+        return row or (None, "")
+
+    def _keep(self, key: tuple[str, str, int], profile_ids: tuple[int, ...]) -> None:
+        """Remember a walk as the newest of at most `_PERMITS_KEPT`."""
+        self._profile_ids[key] = profile_ids
+        self._profile_ids.move_to_end(key)
+        if len(self._profile_ids) > _PERMITS_KEPT:
+            self._profile_ids.popitem(last=False)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[psycopg.AsyncConnection]:
+        with translated():
+            async with self._pool.connection() as connection:
+                yield connection
+
+
+def _scope(permit: Permit) -> dict[str, Any]:
+    return {"tenant_id": permit.principal.tenant_id, "profile_ids": list(permit.profile_ids)}
+
+
+def _storable(text: str) -> str:
+    """Replace what Postgres cannot store (NUL and lone surrogates)."""
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _hit(row: tuple[Any, ...], score: float, lanes: LaneScores) -> Hit:
+    """Make a hit of a row of `hydrate` or `document_chunks`."""
+    (_, chunk_id, document_id, source_id, source_type, collection, title, text, heading_path) = row[:9]
+    (kind, start, end, label, permalink, ordinal, byte_start, byte_end) = row[9:17]
+    (group_id, content_sha256, profile_id, author, updated_at) = row[17:]
+    return Hit(
+        chunk_id=chunk_id,
+        document_id=document_id,
+        source_id=source_id,
+        source_type=source_type,
+        collection=collection,
+        title=title,
+        text=text,
+        heading_path=tuple(heading_path),
+        anchor=Anchor(kind, start, end, label),
+        permalink=permalink,
+        score=score,
+        lanes=lanes,
+        ordinal=ordinal,
+        byte_start=byte_start,
+        byte_end=byte_end,
+        group_id=group_id,
+        content_sha256=content_sha256,
+        profile_id=profile_id,
+        author=author,
+        updated_at=updated_at,
+    )
