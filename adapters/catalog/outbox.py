@@ -151,11 +151,13 @@ class PostgresOutbox:
         """Block until something is queued (LISTEN/NOTIFY) or the time is over."""
         deadline = time.monotonic() + timeout_s
         with self._connected() as connection:
-            if self.backlog().n_waiting:
-                return True
-            for _ in connection.notifies(timeout=max(0.0, deadline - time.monotonic()), stop_after=1):
-                return True
-        return False
+            while not self.backlog().n_waiting:
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    return False
+                for _ in connection.notifies(timeout=left_s, stop_after=1):
+                    pass
+        return True
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection]:
