@@ -1,0 +1,5 @@
+"""The commands that this folder offers to `cortex`; each lives in a file of its own."""
+
+from data_jobs.migrate_commands import migrate
+
+__all__ = ["migrate"]
