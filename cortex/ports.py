@@ -104,7 +104,7 @@ class LexicalEncoder(Protocol):
         """Weigh a passage's terms: tf saturation and length normalisation by constants."""
 
     def encode_query(self, text: str) -> SparseVector:
-        """Weigh a question's terms (1 each); empty when nothing can be tokenised."""
+        """Weigh a question's terms (1 for each occurrence); empty when nothing can be tokenised."""
 
     def terms(self, text: str) -> list[str]:
         """List the normalised terms of a text, repeats kept."""

@@ -1,0 +1,122 @@
+"""A text model in ONNX: its graph and tokenizer, run over length-sorted batches whose composition cannot move a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from tokenizers import Encoding, Tokenizer
+
+from cortex.errors import InputError, Misconfigured
+from cortex.ids import sha256_hex
+
+# With activations quantised per batch, a text's vector would depend on its neighbours: such graphs run one by one.
+_BATCH_DEPENDENT = b"DynamicQuantizeLinear"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputBatch:
+    """What one run gives: `rows` are the positions of its texts, `output` is float32[n, …], `mask` is int64[n, length]."""
+
+    rows: tuple[int, ...]
+    output: NDArray[np.float32]
+    mask: NDArray[np.int64]
+
+
+@lru_cache(maxsize=16)
+def file_sha256(path: Path) -> str:
+    """Hash a model file once per process; raises Misconfigured when it is not there."""
+    try:
+        return sha256_hex(path.read_bytes())
+    except OSError as error:
+        raise Misconfigured(
+            f"model file {path.name} cannot be read: {type(error).__name__}",
+            code="model.missing",
+            hint="a model folder holds model.onnx and tokenizer.json",
+        ) from error
+
+
+class OnnxText:
+    """One ONNX graph with its tokenizer. Thread-safe; `max_tokens` truncates, special tokens included."""
+
+    def __init__(self, graph: Path, tokenizer: Path, *, max_tokens: int, batch_size: int, threads: int) -> None:
+        self.sha256 = sha256_hex(f"{file_sha256(graph)}{file_sha256(tokenizer)}".encode())
+        self._tokenizer = _load_tokenizer(tokenizer)
+        self._truncating = _load_tokenizer(tokenizer)
+        self._truncating.enable_truncation(max_tokens)
+        self._session = _open_session(graph, threads)
+        self._inputs = {node.name for node in self._session.get_inputs()}
+        self._output = _pick_output([node.name for node in self._session.get_outputs()])
+        self._batch_size = 1 if _BATCH_DEPENDENT in graph.read_bytes() else batch_size
+
+    def count_tokens(self, text: str) -> int:
+        """Count tokens without truncation and without special tokens."""
+        return len(self._tokenizer.encode(_clean(text), add_special_tokens=False).ids)
+
+    def run(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> Iterator[OutputBatch]:
+        """Run texts, or pairs of texts, shortest first, so that little is padded."""
+        encodings = self._truncating.encode_batch(
+            [_clean(text) if isinstance(text, str) else (_clean(text[0]), _clean(text[1])) for text in texts]
+        )
+        order = sorted(range(len(encodings)), key=lambda row: len(encodings[row].ids))
+        for start in range(0, len(order), self._batch_size):
+            rows = order[start : start + self._batch_size]
+            yield self._run_batch(rows, [encodings[row] for row in rows])
+
+    def _run_batch(self, rows: list[int], encodings: list[Encoding]) -> OutputBatch:
+        length = max(len(encoding.ids) for encoding in encodings)
+        ids, mask, types = (np.zeros((len(rows), length), np.int64) for _ in range(3))
+        for row, encoding in enumerate(encodings):
+            n = len(encoding.ids)
+            ids[row, :n], mask[row, :n], types[row, :n] = encoding.ids, 1, encoding.type_ids
+        feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+        feed = {name: array for name, array in feed.items() if name in self._inputs}
+        (output,) = self._session.run([self._output], feed)
+        return OutputBatch(tuple(rows), output, mask)
+
+
+def _clean(text: str) -> str:
+    """Refuse what is no text: a lone surrogate cannot be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError("text holds a lone surrogate", code="text.invalid") from error
+    return text
+
+
+def _load_tokenizer(path: Path) -> Tokenizer:
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # noqa: BLE001 - the library raises bare Exception for every kind of bad file
+        raise Misconfigured(f"{path.name} is not a tokenizer", code="model.invalid") from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def _open_session(graph: Path, threads: int) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # noqa: BLE001 - onnxruntime's errors share no public base class
+        raise Misconfigured(f"{graph.name} is not an ONNX model", code="model.invalid") from error
+    known = {"input_ids", "attention_mask", "token_type_ids"}
+    if unknown := {node.name for node in session.get_inputs()} - known:
+        raise Misconfigured(
+            f"{graph.name} wants inputs that no tokenizer gives: {sorted(unknown)}",
+            code="model.invalid",
+            hint="export it with input_ids, attention_mask and, if used, token_type_ids",
+        )
+    return session
+
+
+def _pick_output(names: list[str]) -> str:
+    return "sentence_embedding" if "sentence_embedding" in names else names[0]
