@@ -141,7 +141,9 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _pooling(config: dict[str, Any]) -> str:
-    chosen = [mode for mode in ("cls_token", "mean_tokens", "max_tokens") if config.get(f"pooling_mode_{mode}")]
+    chosen = [
+        mode for mode in ("cls_token", "mean_tokens", "max_tokens") if config.get(f"pooling_mode_{mode}")
+    ]
     if config and len(chosen) != 1:
         raise Misconfigured(
             "1_Pooling/config.json asks for a pooling other than mean, cls or max",

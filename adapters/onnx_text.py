@@ -44,7 +44,9 @@ def file_sha256(path: Path) -> str:
 class OnnxText:
     """One ONNX graph with its tokenizer. Thread-safe; `max_tokens` truncates, special tokens included."""
 
-    def __init__(self, graph: Path, tokenizer: Path, *, max_tokens: int, batch_size: int, threads: int) -> None:
+    def __init__(
+        self, graph: Path, tokenizer: Path, *, max_tokens: int, batch_size: int, threads: int
+    ) -> None:
         self.sha256 = sha256_hex(f"{file_sha256(graph)}{file_sha256(tokenizer)}".encode())
         self._tokenizer = _load_tokenizer(tokenizer)
         self._truncating = _load_tokenizer(tokenizer)
