@@ -94,7 +94,7 @@ def _clean(text: str) -> str:
 def _load_tokenizer(path: Path) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # noqa: BLE001 - the library raises bare Exception for every kind of bad file
+    except Exception as error:  # the library raises bare Exception for every kind of bad file
         raise Misconfigured(f"{path.name} is not a tokenizer", code="model.invalid") from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -108,7 +108,7 @@ def _open_session(graph: Path, threads: int) -> onnxruntime.InferenceSession:
     options.log_severity_level = 3
     try:
         session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # noqa: BLE001 - onnxruntime's errors share no public base class
+    except Exception as error:  # onnxruntime's errors share no public base class
         raise Misconfigured(f"{graph.name} is not an ONNX model", code="model.invalid") from error
     known = {"input_ids", "attention_mask", "token_type_ids"}
     if unknown := {node.name for node in session.get_inputs()} - known:

@@ -31,17 +31,16 @@ _THOUSANDS = re.compile(r"(?<=\d),(?=\d\d\d)")
 _DECIMAL = re.compile(r"\d+\.\d+")
 _SPLITS = (re.compile("@"), re.compile(r"\."), re.compile("-"), re.compile("_+"))
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_ENDINGS = frozenset("s t d m ll re ve".split())
+_ENDINGS = frozenset(("s", "t", "d", "m", "ll", "re", "ve"))
 
 # Function words and the words questions are made of; they carry no topic of their own.
-STOP_WORDS = frozenset(
-    """
-    a about am an and any are as at be been being but by can could did do does doing don for from had has have having
-    he her hers him his how i if in into is isn it its itself me my no nor not of on or our ours she should so some
-    such than that the their theirs them then there these they this those to was wasn we were what when where which
-    while who whom whose why will with would you your yours
-    """.split()
-)
+_STOP_TEXT = """
+a about am an and any are as at be been being but by can could did do does doing don for from had has have having
+he her hers him his how i if in into is isn it its itself me my no nor not of on or our ours she should so some
+such than that the their theirs them then there these they this those to was wasn we were what when where which
+while who whom whose why will with would you your yours
+"""
+STOP_WORDS = frozenset(_STOP_TEXT.split())
 
 _STEMMERS = {
     "latin": snowballstemmer.stemmer("english"),
