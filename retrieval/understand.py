@@ -24,10 +24,10 @@ _QUOTED = re.compile(r"[\"“”«»「」『』]([^\"“”«»「」『』]{2,
 _IDENTIFIER = re.compile(
     r"""(?<![\w-])(?:
         [A-Za-z]{2,}-\d+                      # a ticket: OPS-142
-      | \w+(?:[_/\\]\w+)+                     # snake_case, a path
+      | \w+(?:[_/\\]\w+)+(?:\.\w+)*           # snake_case, a path
       | [a-z]+(?:[A-Z][a-z0-9]+)+             # camelCase
       | (?:[A-Z][a-z0-9]+){2,}                # PascalCase
-      | \w+(?:\.[A-Za-z]\w*)+(?:\(\))?        # module.name, file.ext
+      | \w{2,}(?:\.[A-Za-z]\w+)+(?:\(\))?     # module.name, file.ext
       | \w+\(\)                               # call()
       | 0x[0-9A-Fa-f]+ | \#\d+ | v?\d+\.\d+\.\d+
     )(?![\w-])""",

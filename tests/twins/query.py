@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cortex.chunks import SparseVector
 from cortex.documents import Anchor
 from cortex.errors import ChecksUnavailable, CortexError, Forbidden
-from cortex.evidence import Answer, Candidate, Hit, LaneScores, SearchResult
+from cortex.evidence import Answer, Candidate, Fragment, Hit, LaneScores, SearchResult
 from cortex.ports import IndexQuery
 from cortex.principals import Permit, Principal
 from retrieval.path import Parts
@@ -89,7 +89,7 @@ def hit(chunk_id: str, text: str, *, document_id: str = "", ordinal: int = 0, **
     values: dict[str, Any] = {
         "source_id": "files", "source_type": "files", "collection": "default", "title": "", "heading_path": (),
         "anchor": Anchor("line", ordinal + 1, ordinal + 1), "permalink": f"file:///{document_id or chunk_id}",
-        "score": 0.0, "lanes": LaneScores(), "byte_start": start, "byte_end": start + 9_999, "group_id": "",
+        "score": 0.0, "lanes": LaneScores(), "byte_start": start, "byte_end": start + 9_998, "group_id": "",
         "content_sha256": "", "profile_id": 1,
     }  # fmt: skip
     return Hit(
@@ -99,6 +99,12 @@ def hit(chunk_id: str, text: str, *, document_id: str = "", ordinal: int = 0, **
         ordinal=ordinal,
         **(values | others),
     )
+
+
+def fragment(number: int, text: str, **others: Any) -> Fragment:
+    """A fragment of one hit."""
+    source = hit(f"c{number}", text, **others)
+    return Fragment(source.chunk_id, number, source, text, source.anchor)
 
 
 class TwinLexical:
