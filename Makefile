@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo down test test-slow lint lock clean
+.PHONY: demo down test test-slow lint docs lock clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m cluster.demo
@@ -23,6 +23,9 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+
+docs: $(STAMP)
+	@$(BIN)/python -m docs.build_reference
 
 lock:
 	uv pip compile pyproject.toml --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --extra dev -o locks/dev.txt

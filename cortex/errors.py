@@ -2,7 +2,7 @@
 
 CortexError
 ├── InputError            the caller sent something we cannot use             400, exit 2
-│   ├── TooLarge                                                              413
+│   ├── TooLarge          a body, question or file beyond its limit           413
 │   └── Unparsable        a document that yields no usable text               422
 ├── Unauthenticated       no token, a forged token or an expired one          401, exit 3
 ├── Forbidden             the principal may not do this at all                403, exit 3

@@ -98,7 +98,9 @@ class Settings(BaseSettings):
         default=1, ge=1, description="ONNX threads per session; actors multiply it"
     )
     embedding_batch_size: int = Field(
-        default=8, ge=1, description="texts per ONNX run, length-sorted; 4-8 are fastest on one core, 32 a third slower"
+        default=8,
+        ge=1,
+        description="texts per ONNX run, length-sorted; 4-8 are fastest on one core, 32 a third slower",
     )
     embedding_max_tokens: int = Field(
         default=256, ge=16, description="the model's window; MiniLM was trained at 256 or less"
@@ -133,7 +135,7 @@ class Settings(BaseSettings):
     bm25_average_tokens: float = Field(
         default=80.0,
         description="terms without stop words in a chunk of 200 tokens; a constant, so that forbidden documents cannot "
-        "move a score"
+        "move a score",
     )
     exact_search_below: int = Field(
         default=50_000,
