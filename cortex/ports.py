@@ -234,6 +234,15 @@ class KnownDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class AclWrite:
+    """One document's access list as its source states it."""
+
+    external_id: str
+    document_id: str
+    acl: Acl
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentWrite:
     """One document version ready for the catalog."""
 
@@ -283,6 +292,12 @@ class IngestCatalog(Protocol):
         Interns the grant set, mirrors the tuples and queues them in the outbox. An unknown list never overwrites a
         known one. May be called before the document is staged.
         """
+
+    def set_acls(self, tenant_id: str, source_id: str, writes: Sequence[AclWrite]) -> dict[str, int]:
+        """Set many access lists in one transaction; returns each document's access profile id."""
+
+    def set_fingerprints(self, fingerprints: Mapping[str, str]) -> None:
+        """Note by document id that shown versions were found unchanged under a new fingerprint."""
 
     def set_memberships(self, tenant_id: str, source_id: str, memberships: Iterable[Membership]) -> int:
         """Replace the group edges that one source asserts; returns how many changed."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import psycopg
@@ -20,17 +19,9 @@ from adapters.catalog.queries import queries
 from adapters.catalog.queue import queue_profile, queue_tuples
 from cortex.documents import Acl, acl_sha256
 from cortex.errors import Conflict, InputError
+from cortex.ports import AclWrite
 
 _SQL = queries("permissions")
-
-
-@dataclass(frozen=True, slots=True)
-class AclWrite:
-    """One document's access list as its source states it."""
-
-    external_id: str
-    document_id: str
-    acl: Acl
 
 
 class _Current(NamedTuple):

@@ -12,14 +12,14 @@ from psycopg.types.json import Jsonb
 from psycopg_pool import ConnectionPool
 
 from adapters.catalog.failures import translated
-from adapters.catalog.grant import AclWrite, set_acls
+from adapters.catalog.grant import set_acls
 from adapters.catalog.membership import add_edges, register, remove_edge, replace_memberships
 from adapters.catalog.queries import queries
 from adapters.catalog.signatures import NEAR_DUPLICATE_SIMILARITY, bands, similarity
 from adapters.catalog.stage import publish, stage, tombstone
 from cortex.documents import Acl, Membership
 from cortex.errors import Conflict, NotFound
-from cortex.ports import DocumentWrite, FetchFailure, KnownDocument, SourceConfig
+from cortex.ports import AclWrite, DocumentWrite, FetchFailure, KnownDocument, SourceConfig
 
 _SQL = {**queries("sources"), **queries("documents")}
 
@@ -126,6 +126,12 @@ class PostgresIngestCatalog:
         """Set many access lists in one transaction; returns each document's access profile id."""
         with self._transaction() as connection:
             return set_acls(connection, tenant_id, source_id, writes)
+
+    def set_fingerprints(self, fingerprints: Mapping[str, str]) -> None:
+        """Note by document id that shown versions were found unchanged under a new fingerprint."""
+        values = {"document_ids": list(fingerprints), "fingerprints": list(fingerprints.values())}
+        with self._transaction() as connection:
+            connection.execute(_SQL["set_fingerprints"], values)
 
     def set_memberships(self, tenant_id: str, source_id: str, memberships: Iterable[Membership]) -> int:
         """Replace the group edges that one source asserts; returns how many changed."""

@@ -47,6 +47,13 @@ UPDATE documents SET staged_version_id = %(version_id)s WHERE document_id = %(do
 UPDATE documents SET version_id = staged_version_id, staged_version_id = NULL, deleted_at = NULL
 WHERE document_id = %(document_id)s;
 
+-- name: set_fingerprints
+-- Remember a new fingerprint of content that was read again and found to be the same.
+UPDATE versions v SET fingerprint = given.fingerprint
+FROM unnest(%(document_ids)s::text[], %(fingerprints)s::text[]) AS given (document_id, fingerprint)
+JOIN documents d ON d.document_id = given.document_id
+WHERE v.version_id = d.version_id;
+
 -- name: hide
 -- Tombstone a document: nothing of it is shown, and who could see it is forgotten.
 UPDATE documents
