@@ -80,10 +80,13 @@ class BodyBuilder:
         if text.strip():
             self._append(kind, text, anchor, speaker=speaker, symbol=symbol)
 
-    def extend(self, parsed: ParsedBody, *, anchor: Anchor | None = None, level_shift: int = 0) -> None:
-        """Append another body's blocks under the current heading; `anchor`, if given, replaces theirs."""
+    def extend(self, parsed: ParsedBody, *, at_source: bool = True, level_shift: int = 0) -> None:
+        """Append another body's blocks under the current heading.
+
+        Their anchors are dropped unless `at_source`: a line of an attachment is no line of the file that holds it.
+        """
         for block in parsed.blocks:
-            where = block.anchor if anchor is None else anchor
+            where = block.anchor if at_source else NOWHERE
             if block.kind is BlockKind.HEADING:
                 self.heading(block.text, block.level + level_shift, where)
             else:

@@ -17,6 +17,9 @@ _PARSERS: dict[str, str | Parser] = {
     "data": "data_jobs.parsers.text:parse_data",
     "markdown": "data_jobs.parsers.markdown:parse_markdown",
     "html": "data_jobs.parsers.html:parse_html",
+    "delimited": "data_jobs.parsers.delimited:parse_delimited",
+    "captions": "data_jobs.parsers.captions:parse_captions",
+    "mail": "data_jobs.parsers.mail:parse_mail",
     "code": "data_jobs.parsers.code:parse_code",
 }
 # File name suffix -> format, for parsers that are registered at run time.
