@@ -77,9 +77,9 @@ class _Reader:
         for box in _text_boxes(paragraph):
             self._blocks(box)
         for graphic in descendants(paragraph, "graphicData"):
-            self._charts(graphic)
+            self._shapes(graphic)
 
-    def _charts(self, graphic: Any) -> None:
+    def _shapes(self, graphic: Any) -> None:
         """Add the texts of drawn shapes and diagrams that are DrawingML, not Word paragraphs."""
         for text in drawing_texts(graphic) if next(descendants(graphic, "txbxContent"), None) is None else ():
             self._builder.add(BlockKind.PARAGRAPH, text)
