@@ -230,7 +230,7 @@ class SessionRequest(Model):
 
 
 class SessionResponse(Model):
-    """GET /v1/session. `people` lists whom a demo home may switch to; empty elsewhere."""
+    """GET /v1/session; 204 when nobody is signed in. `people` lists whom a demo home may switch to; empty elsewhere."""
 
     user_id: str
     tenant_id: str

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from cortex import api
 from cortex.errors import InputError
 from cortex.principals import Principal
 from cortex.settings import Settings
-from serve_apps.identity import Identity
+from serve_apps.identity import COOKIE, Identity
 from serve_apps.service import QueryService
 
 
 def session_routes(queries: QueryService, identity: Identity, settings: Settings) -> APIRouter:
     """Make the routes of the session cookie."""
     router = APIRouter(prefix="/v1/session", tags=["session"])
-    anyone = Depends(identity.principal)
 
     def state(principal: Principal) -> api.SessionResponse:
         return api.SessionResponse(
@@ -41,10 +40,12 @@ def session_routes(queries: QueryService, identity: Identity, settings: Settings
         identity.remember(response, cookie)
         return state(principal)
 
-    @router.get("", summary="Who am I")
-    async def current(principal: Principal = anyone) -> api.SessionResponse:
-        """The verified caller; 401 when there is none."""
-        return state(principal)
+    @router.get("", summary="Who am I", response_model=api.SessionResponse)
+    async def current(request: Request) -> api.SessionResponse | Response:
+        """The verified caller; 204 when nobody is signed in, 401 when the session or token is not valid."""
+        if COOKIE not in request.cookies and "authorization" not in request.headers:
+            return Response(status_code=204)
+        return state(identity.principal(request))
 
     @router.delete("", status_code=204, summary="Sign out")
     async def end(request: Request, response: Response) -> None:

@@ -29,7 +29,7 @@ PATHS = {
 }
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/v1/nothing", "/v1/session", "/openapi.json"])
+@pytest.mark.parametrize("path", ["/healthz", "/v1/nothing", "/v1/sources", "/openapi.json"])
 async def test_every_response_carries_the_security_headers(ada: httpx.AsyncClient, path: str) -> None:
     """Pages load nothing from elsewhere, cannot be framed, sniffed or leak their address; errors included."""
     headers = (await ada.get(path)).headers

@@ -103,7 +103,15 @@ async def test_signing_out_clears_the_cookie(make_client: MakeClient, home: Sett
     client = make_client(home)
     await sign_in(client, home)
     assert (await client.delete("/v1/session", headers=OWN)).status_code == 204
-    check(await client.get("/v1/session"), 401, "token.missing")
+    assert (await client.get("/v1/session")).status_code == 204
+    check(await client.post("/v1/search", json={"query": "hotels"}, headers=OWN), 401, "token.missing")
+
+
+async def test_a_stale_cookie_is_told_from_none(make_client: MakeClient, home: Settings) -> None:
+    """A cookie past its time is 401, so that the page asks to sign in again."""
+    client = make_client(home)
+    client.cookies.set("cortex_session", token(home, ADA, ttl_s=-60))
+    check(await client.get("/v1/session"), 401, "token.expired")
 
 
 async def test_a_demo_home_lets_its_people_be_switched(make_client: MakeClient, demo: Settings) -> None:
