@@ -49,6 +49,30 @@ class CitationReader:
         return [each for each in read if each != ""]
 
 
+class ThoughtFilter:
+    """Leaves out what a reasoning model thinks aloud, between `<think>` and `</think>` at the start of its stream."""
+
+    _OPEN, _CLOSE = "<think>", "</think>"
+
+    def __init__(self) -> None:
+        self._held: str | None = ""  # None: the answer has begun
+
+    def feed(self, piece: str) -> str:
+        """Pass on a piece, or as much of it as is no thought."""
+        if self._held is None:
+            return piece
+        self._held += piece
+        begun = self._held.lstrip()
+        if begun.startswith(self._OPEN):
+            _, closed, answer = begun.partition(self._CLOSE)
+            self._held = None if closed else self._held
+            return answer.lstrip()
+        if self._OPEN.startswith(begun):
+            return ""
+        self._held = None
+        return begun
+
+
 def _numbers(listed: str) -> list[int]:
     """Read `1, 3-5` as 1, 3, 4, 5, each once; a range too long to be meant gives its ends."""
     found: dict[int, None] = {}

@@ -47,6 +47,10 @@ class Draft:
         self._citations[citation.number, citation.quote] = citation
         return AnswerEvent(AnswerEventKind.CITATION, citation=citation)
 
+    def abstain(self, model: str = "") -> list[AnswerEvent]:
+        """Say that nothing answers the question, and close."""
+        return [self.say(ABSTENTION), self.done("abstained", model)]
+
     def done(self, mode: str, model: str = "") -> AnswerEvent:
         """Close the answer."""
         self.is_done = True

@@ -64,9 +64,15 @@ async def extract(
 async def quote(
     run: Run, embedder: Embedder | None, lexical: LexicalEncoder, draft: Draft, fragments: Sequence[Fragment]
 ) -> list[AnswerEvent]:
-    """Write the extracted answer into the draft; behind an answer that broke off, say that it did."""
-    events = [draft.say(BROKEN_OFF)] if draft.text else []
-    for each in await extract(run, embedder, lexical, draft.question, fragments):
+    """Write the extracted answer into the draft; behind an answer that broke off, say that it did.
+
+    Evidence without a single word to quote is an abstention.
+    """
+    extracts = await extract(run, embedder, lexical, draft.question, fragments)
+    if not extracts and not draft.text:
+        return draft.abstain()
+    events = [draft.say(BROKEN_OFF)] if draft.text and extracts else []
+    for each in extracts:
         blank = " " if draft.text and not draft.text.endswith(" ") else ""
         events.append(draft.say(f"{blank}{each.sentence} [{each.fragment.number}]"))
         events.append(draft.cite(cite(each.fragment, each.sentence)))

@@ -13,8 +13,8 @@ from contextlib import aclosing
 from cortex.errors import CortexError, TimedOut
 from cortex.evidence import AnswerEvent, Fragment
 from cortex.ports import Generator, Message
-from retrieval.cite import CitationReader, best_quote, cite
-from retrieval.draft import ABSTENTION, Draft
+from retrieval.cite import CitationReader, ThoughtFilter, best_quote, cite
+from retrieval.draft import Draft
 from retrieval.prompt import NO_ANSWER, build_messages
 from retrieval.run import Run, lasting
 
@@ -33,8 +33,8 @@ async def generate(
             try:
                 opening = await _open(reading)
                 if _says_no_answer(opening):
-                    yield draft.say(ABSTENTION)
-                    yield draft.done("abstained", generator.model)
+                    for event in draft.abstain(generator.model):
+                        yield event
                     return
                 if not any(isinstance(each, int) for each in opening):
                     run.degrade(
@@ -55,6 +55,7 @@ async def _read(
     generator: Generator, messages: Sequence[Message], citations: CitationReader, timeout_s: float
 ) -> AsyncGenerator[str | int, None]:
     """Read the model's stream into text and citation numbers; raises TimedOut after so much silence."""
+    thoughts = ThoughtFilter()
     async with aclosing(generator.stream(messages)) as stream:
         while True:
             try:
@@ -64,7 +65,7 @@ async def _read(
                 return
             except TimeoutError as error:
                 raise TimedOut("the model fell silent", code="generator.timed_out") from error
-            for each in citations.feed(piece):
+            for each in citations.feed(thoughts.feed(piece)):
                 yield each
 
 

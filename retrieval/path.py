@@ -36,7 +36,7 @@ from cortex.ports import (
 )
 from cortex.principals import Principal
 from retrieval.assemble import assemble
-from retrieval.draft import ABSTENTION, Draft
+from retrieval.draft import Draft
 from retrieval.extract import quote
 from retrieval.generate import generate
 from retrieval.permit import permit
@@ -85,8 +85,8 @@ async def answer(parts: Parts, principal: Principal, question: Question) -> Asyn
 
     draft = Draft(run, question.text, result.fragments)
     if not result.fragments:
-        yield draft.say(ABSTENTION)
-        yield draft.done("abstained")
+        for event in draft.abstain():
+            yield event
         return
     if parts.generator is not None:
         generating = generate(run, parts.generator, draft, result.fragments, parts.plan.llm_timeout_s)

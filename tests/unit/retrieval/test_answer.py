@@ -176,6 +176,12 @@ async def test_without_anything_visible_the_answer_abstains() -> None:
     assert whole.is_abstained
 
 
+async def test_evidence_without_a_word_is_an_abstention() -> None:
+    """Marks alone cannot be quoted: the answer says that it does not know."""
+    whole = final(await ask(TwinWorld({"marks": ["*** --- ***"]}, {"marks": ANN})))
+    assert (whole.is_abstained, whole.citations) == (True, ())
+
+
 async def test_errors_come_before_the_first_event() -> None:
     """An unknown user gets an error and no event."""
     with pytest.raises(Forbidden):

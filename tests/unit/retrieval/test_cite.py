@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.cite import CitationReader, best_quote
+from retrieval.cite import CitationReader, ThoughtFilter, best_quote
 from tests.twins.query import fragment
 
 
@@ -60,6 +60,23 @@ def test_any_split_of_a_stream_reads_the_same(said: str, cuts: list[int]) -> Non
     pieces = [said[start:end] for start, end in pairwise(places)]
     assert read(*pieces) == read(said)
     assert read(*said) == read(said)
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("<think>It says [1] or [2].</think>\n\nNine [1].", "Nine [1]."),
+        ("\n<think></think>Nine.", "Nine."),
+        ("<think>never ends", ""),
+        ("Nine <think> aloud", "Nine <think> aloud"),
+        ("<thin air", "<thin air"),
+    ],
+)
+def test_thoughts_are_no_answer(said: str, answer: str) -> None:
+    """What a reasoning model thinks aloud first is left out, however the stream is cut."""
+    for pieces in ([said], list(said)):
+        thoughts = ThoughtFilter()
+        assert "".join(map(thoughts.feed, pieces)).lstrip() == answer
 
 
 def test_the_quote_is_the_sentence_that_bears_the_claim() -> None:
