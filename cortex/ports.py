@@ -7,7 +7,9 @@ contract suite as the real adapter.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -337,14 +339,56 @@ class Relationship:
     subject_relation: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What the outbox holds: counts, the newest waiting event (0: none), and since when the oldest waits."""
+
+    n_waiting: int
+    n_parked: int
+    newest_id: int
+    oldest_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorSnapshot:
+    """The whole tuple mirror at one instant, and the waiting events about tuples that it already contains."""
+
+    outbox_ids: tuple[int, ...]
+    relationships: Iterator[Relationship]
+
+
 class Outbox(Protocol):
     """The catalog's queue of side effects; one consumer at a time holds its lock."""
 
-    def take(self, limit: int) -> list[OutboxEvent]:
-        """Read the oldest unpublished events in order; empty when another consumer holds the lock."""
+    def take(self, limit: int, topics: Sequence[str] = ()) -> list[OutboxEvent]:
+        """Read the oldest unpublished events in order, of some topics or of all; empty when another consumer holds
+        the lock."""
+
+    def lock(self) -> bool:
+        """Become the one consumer; False when another is."""
+
+    def release(self) -> None:
+        """Let another consumer in."""
 
     def acknowledge(self, outbox_ids: Sequence[int], permission_token: str = "") -> None:
         """Mark events done; a token given becomes the one that rechecks use."""
+
+    def fail(self, outbox_id: int, reason: str, attempts_limit: int) -> bool:
+        """Count a failed attempt; True when the event is now parked. A parked permission change keeps checks closed."""
+
+    def unused_chunks(
+        self, document_ids: Sequence[str], chunk_ids: Sequence[str]
+    ) -> AbstractContextManager[list[str]]:
+        """Give the chunk ids that no version uses, and keep their documents from being staged meanwhile."""
+
+    def backlog(self, topics: Sequence[str] = ()) -> Backlog:
+        """Count what waits and what is parked, of some topics or of all."""
+
+    def waits_up_to(self, outbox_id: int, topics: Sequence[str] = ()) -> bool:
+        """Say whether an event up to this one, of some topics or of any, still waits."""
+
+    def snapshot(self) -> AbstractContextManager[MirrorSnapshot]:
+        """Read the mirror and the events it contains in one transaction, so that nothing falls in between."""
 
     def relationships(self, tenant_id: str = "") -> Iterator[Relationship]:
         """Stream the whole tuple mirror (all tenants when empty), for a reload."""

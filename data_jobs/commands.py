@@ -1,5 +1,6 @@
 """The commands that this folder offers to `cortex`; each lives in a file of its own."""
 
+from data_jobs.access_commands import access
 from data_jobs.migrate_commands import migrate
 
-__all__ = ["migrate"]
+__all__ = ["access", "migrate"]

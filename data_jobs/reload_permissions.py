@@ -11,7 +11,7 @@ from adapters.catalog.outbox import PostgresOutbox
 from adapters.spicedb.writer import MOST_CHANGES, SpiceDBWriter
 from cortex.console import command, write_document, write_progress
 from cortex.errors import Unavailable
-from cortex.ports import Relationship, RelationshipWriter
+from cortex.ports import Outbox, Relationship, RelationshipWriter
 from cortex.settings import settings
 
 # The relay holds the lock for one batch at a time; a reload takes its turn.
@@ -30,7 +30,7 @@ class Reload:
     n_events_contained: int
 
 
-def reload_permissions(outbox: PostgresOutbox, writer: RelationshipWriter) -> Reload:
+def reload_permissions(outbox: Outbox, writer: RelationshipWriter) -> Reload:
     """Write the schema and every tuple, acknowledge the newest token, then open SpiceDB for checks.
 
     Writing is repeatable, so a reload that was killed is simply run again: until one is whole, checks stay closed.
@@ -61,7 +61,7 @@ def _batches(relationships: Iterator[Relationship]) -> Iterator[list[Relationshi
         yield batch
 
 
-def _lock(outbox: PostgresOutbox) -> None:
+def _lock(outbox: Outbox) -> None:
     deadline = time.monotonic() + _LOCK_TIMEOUT_S
     while not outbox.lock():
         if time.monotonic() > deadline:

@@ -9,7 +9,7 @@ import psycopg
 from psycopg import errors
 from psycopg_pool import PoolClosed, PoolTimeout
 
-from cortex.errors import Conflict, InputError, Misconfigured, TimedOut, Unavailable
+from cortex.errors import Busy, InputError, Misconfigured, TimedOut, Unavailable
 
 _DOWN = (psycopg.OperationalError, psycopg.InterfaceError, PoolClosed, PoolTimeout)
 _OLD_SCHEMA = (
@@ -28,7 +28,7 @@ def translated() -> Iterator[None]:
     except errors.QueryCanceled as error:
         raise TimedOut("the catalog took too long", code="catalog.timed_out") from error
     except (errors.SerializationFailure, errors.DeadlockDetected) as error:
-        raise Conflict("another writer changed the same rows; try again", code="catalog.busy") from error
+        raise Busy("another writer changed the same rows; try again", code="catalog.busy") from error
     except errors.ProgramLimitExceeded as error:
         raise InputError("the catalog refused a value: it is too long", code="catalog.refused") from error
     except _DOWN as error:

@@ -13,21 +13,11 @@ import psycopg
 from adapters.catalog.failures import translated
 from adapters.catalog.mirror import Tuple, relationship
 from adapters.catalog.queries import queries
-from cortex.ports import OutboxEvent, Relationship
+from cortex.ports import Backlog, MirrorSnapshot, OutboxEvent, Relationship
 
 _SQL = queries("outbox")
 _CONNECT_TIMEOUT_S = 5
 _STREAM_ROWS = 5_000
-
-
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """What the outbox holds: counts, the newest waiting event (0: none), and since when the oldest waits."""
-
-    n_waiting: int
-    n_parked: int
-    newest_id: int
-    oldest_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +30,6 @@ class ParkedEvent:
     attempts: int
     reason: str
     parked_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The whole mirror at one instant, and the waiting events about tuples that it already contains."""
-
-    outbox_ids: tuple[int, ...]
-    relationships: Iterator[Relationship]
 
 
 class PostgresOutbox:
@@ -79,12 +61,13 @@ class PostgresOutbox:
                 connection.execute(_SQL["unlock"])
                 self._is_locked = False
 
-    def take(self, limit: int) -> list[OutboxEvent]:
-        """Read the oldest unpublished events in order; empty when another consumer holds the lock."""
+    def take(self, limit: int, topics: Sequence[str] = ()) -> list[OutboxEvent]:
+        """Read the oldest unpublished events in order, of some topics or of all; empty without the lock."""
         if not self.lock():
             return []
         with self._connected() as connection:
-            return [OutboxEvent(*row) for row in connection.execute(_SQL["take"], {"limit": limit})]
+            rows = connection.execute(_SQL["take"], {"limit": limit, "topics": list(topics)})
+            return [OutboxEvent(*row) for row in rows]
 
     def acknowledge(self, outbox_ids: Sequence[int], permission_token: str = "") -> None:
         """Mark events done; a token given becomes the one that rechecks use."""
@@ -107,12 +90,12 @@ class PostgresOutbox:
             yield from _stream(connection, tenant_id)
 
     @contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
+    def snapshot(self) -> Iterator[MirrorSnapshot]:
         """Read the mirror and the events it contains in one transaction, so that nothing falls in between."""
         with self._connected() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             ids = tuple(outbox_id for (outbox_id,) in connection.execute(_SQL["waiting_tuples"]))
-            yield Snapshot(ids, _stream(connection, ""))
+            yield MirrorSnapshot(ids, _stream(connection, ""))
 
     @contextmanager
     def unused_chunks(self, document_ids: Sequence[str], chunk_ids: Sequence[str]) -> Iterator[list[str]]:
@@ -125,10 +108,10 @@ class PostgresOutbox:
             rows = connection.execute(_SQL["unused_chunks"], {"chunk_ids": list(chunk_ids)})
             yield [chunk_id for (chunk_id,) in rows]
 
-    def backlog(self) -> Backlog:
-        """Count what waits and what is parked."""
+    def backlog(self, topics: Sequence[str] = ()) -> Backlog:
+        """Count what waits and what is parked, of some topics or of all."""
         with self._connected() as connection:
-            row = connection.execute(_SQL["backlog"]).fetchone()
+            row = connection.execute(_SQL["backlog"], {"topics": list(topics)}).fetchone()
         return Backlog(*row) if row else Backlog(0, 0, 0, None)
 
     def parked(self) -> list[ParkedEvent]:
@@ -136,10 +119,11 @@ class PostgresOutbox:
         with self._connected() as connection:
             return [ParkedEvent(*row) for row in connection.execute(_SQL["parked"])]
 
-    def waits_up_to(self, outbox_id: int) -> bool:
-        """Say whether an event up to this one still waits."""
+    def waits_up_to(self, outbox_id: int, topics: Sequence[str] = ()) -> bool:
+        """Say whether an event up to this one, of some topics or of any, still waits."""
+        values = {"outbox_id": outbox_id, "topics": list(topics)}
         with self._connected() as connection:
-            row = connection.execute(_SQL["waits_up_to"], {"outbox_id": outbox_id}).fetchone()
+            row = connection.execute(_SQL["waits_up_to"], values).fetchone()
         return bool(row and row[0])
 
     def prune(self) -> int:

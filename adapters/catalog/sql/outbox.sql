@@ -16,9 +16,10 @@ SELECT pg_advisory_unlock(7203002);
 LISTEN cortex_outbox;
 
 -- name: take
--- Read the oldest events that wait and are not parked.
+-- Read the oldest events, of some topics or of all, that wait and are not parked.
 SELECT outbox_id, topic, key, payload FROM outbox
 WHERE published_at IS NULL AND parked_at IS NULL
+  AND (cardinality(%(topics)s::text[]) = 0 OR topic = ANY(%(topics)s))
 ORDER BY outbox_id
 LIMIT %(limit)s;
 
@@ -40,15 +41,17 @@ WHERE outbox_id = %(outbox_id)s
 RETURNING parked_at IS NOT NULL;
 
 -- name: backlog
--- Count what waits and what is parked, and say since when.
+-- Count what waits and what is parked of some topics or of all, and say since when.
 SELECT count(*) FILTER (WHERE parked_at IS NULL), count(*) FILTER (WHERE parked_at IS NOT NULL),
        coalesce(max(outbox_id) FILTER (WHERE parked_at IS NULL), 0), min(created_at)
-FROM outbox WHERE published_at IS NULL;
+FROM outbox
+WHERE published_at IS NULL AND (cardinality(%(topics)s::text[]) = 0 OR topic = ANY(%(topics)s));
 
 -- name: waits_up_to
--- Say whether an event up to a given one still waits.
+-- Say whether an event of some topics, up to a given one, still waits.
 SELECT EXISTS (SELECT FROM outbox
-               WHERE published_at IS NULL AND parked_at IS NULL AND outbox_id <= %(outbox_id)s);
+               WHERE published_at IS NULL AND parked_at IS NULL AND outbox_id <= %(outbox_id)s
+                 AND (cardinality(%(topics)s::text[]) = 0 OR topic = ANY(%(topics)s)));
 
 -- name: parked
 -- List parked events with their reasons.
