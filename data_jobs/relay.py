@@ -6,16 +6,17 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 
 from adapters.catalog.outbox import PostgresOutbox
 from adapters.spicedb.writer import SpiceDBWriter
 from cortex.console import command
 from cortex.errors import CortexError, Remedy
 from cortex.ports import IndexWriter, Outbox, RelationshipWriter
-from cortex.settings import settings
+from cortex.settings import Settings, settings
 from cortex.telemetry import event, setup_logging
 from data_jobs.deliver import deliver, park_unknown
-from data_jobs.parts import index_writer
 
 _LISTEN_S = 1.0
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
@@ -70,6 +71,14 @@ class Relay:
                 self._outbox.release()
 
 
+def _index_writer(given: Settings) -> IndexWriter | None:
+    """Reach the index, once the module that chooses it is there."""
+    if find_spec("data_jobs.parts") is None:
+        return None
+    index: IndexWriter = import_module("data_jobs.parts").build_index(given)
+    return index
+
+
 @command
 def main() -> None:
     """Run the relay until SIGTERM."""
@@ -77,7 +86,7 @@ def main() -> None:
     setup_logging(given.log_level)
     outbox = PostgresOutbox(given.postgres_url)
     writer = SpiceDBWriter(given.spicedb_url, given.spicedb_token.get_secret_value(), given.spicedb_tls)
-    relay = Relay(outbox, writer, index_writer(given))
+    relay = Relay(outbox, writer, _index_writer(given))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: relay.stop())
     event("relay.started")
