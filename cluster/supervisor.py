@@ -135,9 +135,6 @@ class Supervisor:
                 await self.run_step(engine, module)
             self.ready_at[engine.name] = time.monotonic()
             await self.show(engine, Phase.READY, reason="", start_s=round(time.monotonic() - started, 2))
-            if self.state.is_ready and self.state.ready_s is None:
-                self.state = replace(self.state, ready_s=round(time.monotonic() - self.started, 2))
-                self.write()
             await self.watch(engine)
         finally:
             await self.end(engine)
@@ -278,6 +275,8 @@ class Supervisor:
         if before.state is not phase:
             event("engine.changed", engine=engine.name, state=phase.value, reason=after.reason)
         self.state = replace(self.state, engines={**self.state.engines, engine.name: after})
+        if self.state.is_ready and self.state.ready_s is None:
+            self.state = replace(self.state, ready_s=round(time.monotonic() - self.started, 2))
         self.write()
 
     def write(self) -> None:

@@ -28,6 +28,7 @@ def _provides(place: Place) -> dict[str, str]:
         "CORTEX_RAY_JOBS_URL": f"http://127.0.0.1:{place.port('ray_dashboard')}",
         "CORTEX_RAY_TOKEN_PATH": str(token_path),
         # Ray itself reads these, in whatever process imports it.
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # only then does Ray stay on loopback
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token_path),
     }
@@ -52,11 +53,16 @@ def _launch(place: Place) -> Launch:
         "--dashboard-host=127.0.0.1",
         "--include-dashboard=true",
         "--disable-usage-stats",
+        "--no-monitor",  # the autoscaler's: one machine does not grow
         f"--object-store-memory={OBJECT_STORE_BYTES}",
         f"--temp-dir={_temp_dir(place)}",
     ]
     ray = Path(sys.executable).with_name("ray")
-    env = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+    env = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",  # the default of 15 starves workers beside the databases
+        "DASHBOARD_METRIC_PORT": str(place.port("ray_metrics")),
+    }
     return Launch((str(ray), "start", "--head", "--block", *arguments), env)
 
 
