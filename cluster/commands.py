@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
+from rich.text import Text
 
 from cluster import control
 from cluster.children import tail
@@ -18,10 +18,11 @@ from cortex.errors import Unavailable
 from cortex.settings import Settings, settings
 
 _MARKS = {
-    Phase.READY: "[green]●[/]",
-    Phase.FAILED: "[red]✗[/]",
-    Phase.UNHEALTHY: "[yellow]![/]",
-    Phase.STOPPED: "[dim]○[/]",
+    Phase.READY: ("●", "green"),
+    Phase.FAILED: ("✗", "red"),
+    Phase.UNHEALTHY: ("!", "yellow"),
+    Phase.WAITING: ("○", "dim"),
+    Phase.STOPPED: ("○", "dim"),
 }
 
 
@@ -126,13 +127,16 @@ def _document(home: Settings, state: RunState) -> dict[str, Any]:
     }
 
 
-def _table(state: RunState) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for is_fixed in (True, True, True, True, True, False):
-        table.add_column(no_wrap=is_fixed, overflow="fold")
+def _table(state: RunState) -> Text:
+    """Lay the engines out for people: one line each, and one more where there is a reason to tell."""
+    text = Text()
     for name, engine in state.engines.items():
-        mark = _MARKS.get(engine.state, "[cyan]…[/]")
+        mark, colour = _MARKS.get(engine.state, ("…", "cyan"))
         took = f"{engine.start_s:.1f} s" if engine.state is Phase.READY and engine.start_s is not None else ""
-        again = f"restarted {engine.restarts} times" if engine.restarts else ""
-        table.add_row(mark, name, str(engine.state), took, engine.url, f"[dim]{engine.reason or again}[/]")
-    return table
+        again = f"  restarted {engine.restarts}×" if engine.restarts else ""
+        text.append(f"{mark} ", style=colour).append(f"{name:<9}", style="bold")
+        text.append(f"{engine.state:<11}{took:>7}  {engine.url}{again}\n")
+        if engine.reason and engine.state is not Phase.WAITING:
+            text.append(f"  {engine.reason}\n", style="dim")
+    text.rstrip()
+    return text
