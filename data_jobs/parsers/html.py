@@ -215,6 +215,7 @@ class _Walker:
             self._text(element.get("alt"))
         if self._table is not None:
             self._table.open(element, self._take)
+            self._separate(tag)
             return
         if tag in _BLOCKS or tag in _HEADINGS:
             self._flush()
@@ -233,6 +234,7 @@ class _Walker:
     def _close(self, element: Any) -> None:
         tag = element.tag
         if self._table is not None:
+            self._separate(tag)
             if self._table.close(element, self._take):
                 self._table.add_to(self._builder, self._anchor)
                 self._table = None
@@ -251,6 +253,11 @@ class _Walker:
     def _text(self, text: str | None) -> None:
         if text:
             self._inline.append(text if self._pre and self._table is None else _SPACES.sub(" ", text))
+
+    def _separate(self, tag: str) -> None:
+        """Keep the words of neighbouring blocks apart inside a cell."""
+        if tag in _BLOCKS or tag in _HEADINGS:
+            self._inline.append(" ")
 
     def _take(self) -> str:
         text = "".join(self._inline)

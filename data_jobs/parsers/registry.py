@@ -20,6 +20,7 @@ _PARSERS: dict[str, str | Parser] = {
     "delimited": "data_jobs.parsers.delimited:parse_delimited",
     "captions": "data_jobs.parsers.captions:parse_captions",
     "mail": "data_jobs.parsers.mail:parse_mail",
+    "pdf": "data_jobs.parsers.pdf:parse_pdf",
     "zip": "data_jobs.parsers.package:parse_package",
     "code": "data_jobs.parsers.code:parse_code",
 }
