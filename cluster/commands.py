@@ -11,7 +11,9 @@ from rich.live import Live
 from rich.text import Text
 
 from cluster import control
+from cluster.checks import CHECKS
 from cluster.children import tail
+from cluster.findings import Finding, Level
 from cluster.state import EngineState, Phase, RunState, read_state
 from cortex.console import command, json_option, write_document, write_progress
 from cortex.errors import Unavailable
@@ -99,6 +101,32 @@ def logs(engine: str, n_lines: int, follow: bool) -> None:
             new = file.read()
         click.echo(new, nl=False)
         position += len(new)
+
+
+@click.command()
+@json_option
+@command
+def doctor(as_json: bool) -> None:
+    """Check this machine and this home, and plan disk and memory for more documents."""
+    given = settings()
+    findings = [finding for check in CHECKS for finding in check(given)]
+    if as_json:
+        write_document({"home": given.home, "findings": findings})
+    else:
+        for finding in findings:
+            _print_finding(finding)
+    if worst := max(finding.exit_code for finding in findings):
+        raise SystemExit(worst)
+
+
+def _print_finding(finding: Finding) -> None:
+    mark, colour = {Level.OK: ("✓", "green"), Level.WARNING: ("!", "yellow"), Level.PROBLEM: ("✗", "red")}[
+        finding.level
+    ]
+    click.secho(f"{mark} ", fg=colour, nl=False)
+    click.echo(f"{finding.name:<18} {finding.said}")
+    if finding.remedy:
+        click.echo(f"  {'':<18} try: {finding.remedy}")
 
 
 class _Changes:
