@@ -46,7 +46,7 @@ _INDEXES: dict[str, tuple[Any, dict[str, Any]]] = {
 _EVERY_INDEX = {"on_disk": bool, "enable_hnsw": bool}
 
 
-def read_collection(body: Any, graph: dict[str, int] | None = None) -> Any:
+def read_collection(body: Any, graph: dict[str, Any] | None = None) -> Any:
     """Read a create request into the engine's configuration, with other graph options if given."""
     with Fields(body, "collection") as fields:
         fields.fixed(shard_number=1, replication_factor=1, write_consistency_factor=1, sharding_method="auto")
@@ -67,7 +67,7 @@ def read_collection(body: Any, graph: dict[str, int] | None = None) -> Any:
         )
 
 
-def read_hnsw(value: Any) -> dict[str, int]:
+def read_hnsw(value: Any) -> dict[str, Any]:
     """Read a collection's graph options over the defaults. Graphs are built once a collection is large enough."""
     with Fields(value or {}, "hnsw_config") as fields:
         given = {name: fields.count(name) for name in (*HNSW, "payload_m")}
