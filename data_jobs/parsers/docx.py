@@ -15,6 +15,7 @@ from data_jobs.parsers.body import BodyBuilder
 from data_jobs.parsers.docx_math import math_text
 from data_jobs.parsers.docx_styles import Numbering, Styles
 from data_jobs.parsers.ooxml import Package, drawing_texts
+from data_jobs.parsers.ooxml_charts import add_charts
 from data_jobs.parsers.tables import Row, add_table, has_header
 
 # Wrappers around blocks or runs whose content counts as if they were not there.
@@ -45,6 +46,7 @@ class _Reader:
         root = self._package.archive.xml(self._main)
         body = child(root, "body")
         self._blocks(body if body is not None else ())
+        add_charts(self._builder, self._package, self._main)
         self._notes("footnotes", "footnote", "Footnotes")
         self._notes("endnotes", "endnote", "Endnotes")
         self._comments()

@@ -9,6 +9,7 @@ from cortex.documents import Anchor, BlockKind, ParsedBody
 from data_jobs.parsers.archive import Archive, attribute, child, descendants, local
 from data_jobs.parsers.body import BodyBuilder
 from data_jobs.parsers.ooxml import Package, drawing_text, drawing_texts
+from data_jobs.parsers.ooxml_charts import add_chart
 from data_jobs.parsers.tables import Row, add_table, has_header
 
 _TITLES = frozenset({"title", "ctrTitle"})
@@ -103,27 +104,10 @@ class _Reader:
             if relation.relation_id not in used or relation.target not in self._package.archive:
                 continue
             if relation.kind == "chart":
-                self._chart(self._package.archive.xml(relation.target))
+                add_chart(self._builder, self._package.archive.xml(relation.target), self._anchor)
             elif relation.kind == "diagramData":
                 for text in drawing_texts(self._package.archive.xml(relation.target)):
                     self._builder.add(BlockKind.LIST, f"- {text}", self._anchor)
-
-    def _chart(self, root: Any) -> None:
-        title = next(descendants(root, "title"), None)
-        if title is not None:
-            self._builder.add(BlockKind.PARAGRAPH, " ".join(drawing_texts(title)), self._anchor)
-        columns = [
-            (_cached(child(s, "tx")), _points(s, "cat", "xVal"), _points(s, "val", "yVal"))
-            for s in descendants(root, "ser")
-        ]
-        names = ["", *(" ".join(name.values()) for name, _, _ in columns)]
-        categories = next((cats for _, cats, _ in columns if cats), {})
-        rows = [names] + [
-            [categories.get(i, ""), *(values.get(i, "") for _, _, values in columns)]
-            for i in sorted({i for _, _, values in columns for i in values})
-        ]
-        if len(rows) > 1:
-            add_table(self._builder, [Row(tuple(cells), self._anchor) for cells in rows], 1)
 
     def _notes(self, part: str) -> None:
         for root in self._package.related(part, "notesSlide"):
@@ -173,20 +157,6 @@ def _placeholder(shape: Any) -> str:
 def _lines(shape: Any) -> list[str]:
     body = child(shape, "txBody")
     return drawing_texts(body) if body is not None else []
-
-
-def _points(series: Any, *names: str) -> dict[int, str]:
-    return next((_cached(found) for name in names if (found := child(series, name)) is not None), {})
-
-
-def _cached(reference: Any | None) -> dict[int, str]:
-    """Return the values that a chart keeps of its data, by index."""
-    points = {}
-    for point in descendants(reference, "pt") if reference is not None else ():
-        value, index = child(point, "v"), attribute(point, "idx")
-        if value is not None and value.text and index.isdigit():
-            points[int(index)] = value.text
-    return points
 
 
 def _relation_id(element: Any) -> str:

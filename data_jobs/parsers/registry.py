@@ -22,6 +22,8 @@ _PARSERS: dict[str, str | Parser] = {
     "mail": "data_jobs.parsers.mail:parse_mail",
     "pdf": "data_jobs.parsers.pdf:parse_pdf",
     "zip": "data_jobs.parsers.package:parse_package",
+    "ole": "data_jobs.parsers.legacy:parse_compound",
+    "rtf": "data_jobs.parsers.rtf:parse_rtf",
     "code": "data_jobs.parsers.code:parse_code",
 }
 # File name suffix -> format, for parsers that are registered at run time.

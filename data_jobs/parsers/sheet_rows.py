@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from cortex.documents import Anchor, BlockKind
 from data_jobs.parsers.body import BodyBuilder
-from data_jobs.parsers.tables import has_header, row_text
+from data_jobs.parsers.tables import column_name, has_header, row_text
 
 # A run is held in memory to find its header; beyond this the rest follows with the header found so far.
 _MAX_RUN_ROWS = 5_000
@@ -107,7 +107,7 @@ def _grid(run: list[SheetRow]) -> list[list[str]]:
 
 def _column_names(header: list[SheetRow]) -> dict[int, str]:
     columns = {column for row in header for column in row.wide}
-    return {c: " ".join(_distinct(row.wide[c] for row in header if c in row.wide)) for c in columns}
+    return {c: column_name(row.wide[c] for row in header if c in row.wide) for c in columns}
 
 
 def _is_covered(run: list[SheetRow], names: dict[int, str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cortex.documents import Anchor, BlockKind
@@ -35,7 +35,12 @@ def column_names(header: Sequence[Row]) -> tuple[str, ...]:
     """Join the header rows of each column, top to bottom, without repeats (`2024 Q1`)."""
     width = max((len(row.cells) for row in header), default=0)
     columns = ([one_line(row.cells[i]) for row in header if i < len(row.cells)] for i in range(width))
-    return tuple(" ".join(dict.fromkeys(filter(None, column))) for column in columns)
+    return tuple(column_name(column) for column in columns)
+
+
+def column_name(texts: Iterable[str]) -> str:
+    """Join what stands above one column; cut short, since every row repeats it."""
+    return " ".join(dict.fromkeys(filter(None, texts)))[:_MAX_NAME_CHARS]
 
 
 def row_text(cells: Sequence[str], names: Sequence[str]) -> str:

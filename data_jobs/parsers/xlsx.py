@@ -11,9 +11,12 @@ from typing import Any
 
 from cortex.documents import Anchor, BlockKind, ParsedBody
 from data_jobs.parsers.archive import Archive, attribute, child, descendants, iterate_xml, local
-from data_jobs.parsers.body import BodyBuilder
+from data_jobs.parsers.body import MAX_BODY_BYTES, BodyBuilder
+from data_jobs.parsers.failures import FailureCode, unparsable
 from data_jobs.parsers.ooxml import Package
+from data_jobs.parsers.ooxml_charts import add_charts
 from data_jobs.parsers.sheet_rows import SheetRow, add_sheet
+from data_jobs.parsers.tables import one_line
 from data_jobs.parsers.xlsx_sheets import Merges, cell_position, sheet_notes
 from data_jobs.parsers.xlsx_values import CellFormats, cell_text, rich_text
 
@@ -37,20 +40,23 @@ class _Reader:
         self._formats = CellFormats(styles, is_1904)
         self._sheets = list(descendants(main, "sheet"))
         self._strings: list[str] | None = None
+        self._n_chars = 0
 
     def read(self) -> ParsedBody:
-        """Read all worksheets in tab order; chart sheets hold no cells."""
+        """Read all sheets in tab order."""
         relations = {r.relation_id: r for r in self._package.relations(self._package.main_part)}
         hidden = []
         for sheet in self._sheets:
             key = next((v for k, v in sheet.attrib.items() if k.endswith("}id")), "")
             relation = relations.get(key)
-            if relation is None or relation.kind != "worksheet" or relation.target not in self._archive:
+            if relation is None or relation.target not in self._archive:
                 continue
             name = attribute(sheet, "name")
             if attribute(sheet, "state") in ("hidden", "veryHidden"):
                 hidden.append(name)
-            self._sheet(name, relation.target)
+            if relation.kind == "worksheet":
+                self._sheet(name, relation.target)
+            self._charts(name, relation.target)
         return self._package.finish(
             self._builder, meta={"hidden_sheets": ", ".join(hidden)} if hidden else {}
         )
@@ -61,6 +67,12 @@ class _Reader:
         for note in sheet_notes(self._package, part):
             anchor = Anchor("row", note.row, note.row, name)
             self._builder.add(BlockKind.PARAGRAPH, note.text, anchor, speaker=note.author)
+
+    def _charts(self, name: str, part: str) -> None:
+        """Add the charts drawn on a sheet; a chart sheet has nothing else."""
+        for relation in self._package.relations(part):
+            if relation.kind == "drawing":
+                add_charts(self._builder, self._package, relation.target, Anchor("row", 1, 1, name))
 
     def _rows(self, content: bytes) -> Iterator[SheetRow]:
         merges = Merges(content)
@@ -81,7 +93,14 @@ class _Reader:
             position = cell_position(attribute(cell, "r"))
             column = position[1] if position else column + 1
             if column < _MAX_COLUMNS and (text := cell_text(cell, self._shared, self._formats)):
-                yield column, " ".join(text.split())
+                self._count(text)
+                yield column, text
+
+    def _count(self, text: str) -> None:
+        """Stop early at a small file whose many cells all show one huge shared string."""
+        self._n_chars += len(text)
+        if self._n_chars > MAX_BODY_BYTES:
+            raise unparsable(FailureCode.TOO_LARGE, f"its cells hold more than {MAX_BODY_BYTES:,} characters")
 
     def _shared(self, index: int) -> str:
         if self._strings is None:
@@ -94,4 +113,4 @@ class _Reader:
         ]
         if not targets or targets[0] not in self._archive:
             return []
-        return [rich_text(item) for item in iterate_xml(self._archive.read(targets[0]), "si")]
+        return [one_line(rich_text(item)) for item in iterate_xml(self._archive.read(targets[0]), "si")]

@@ -1,7 +1,7 @@
 """Parses the evaluation documents and measures it: failures by code, time, memory and text recall; run it to see the table.
 
 Recall is the share of the word tokens of the reference Markdown that the body holds, counted with repeats. Markup of
-the reference (link targets, comments, escapes) is no text and does not count.
+the reference (link targets, comments, LaTeX commands, escapes) is no text and does not count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from data_jobs.stages.parse import ParseStage
 
 _ROOT = Path(__file__).parents[3]
 DATA = Path(os.environ.get("CORTEX_EVAL_DATA") or _ROOT.parent / "shared" / "data")
-_NO_TEXT = re.compile(r"<!--.*?-->|!\[[^\]]*\]\([^)]*\)|(?<=\])\([^)\s]*\)|data:image[^)\s]*", re.DOTALL)
+_NO_TEXT = re.compile(r"<!--.*?-->|!\[[^\]]*\]\([^)]*\)|(?<=\])\([^)\s]*\)|\\[a-zA-Z]+(?=\W)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?=[^\w\s])")
 
 
