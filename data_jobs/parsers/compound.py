@@ -40,7 +40,8 @@ class CompoundFile:
         shift, mini_shift = struct.unpack_from("<HH", content, 30)
         if shift not in (9, 12) or mini_shift != 6:
             raise unparsable(FailureCode.CORRUPT, "it is a broken compound file")
-        self._sector, self._mini_sector = 1 << shift, 1 << mini_shift
+        self._sector: int = 1 << shift
+        self._mini_sector: int = 1 << mini_shift
         self._max_sectors = len(content) // self._sector + 1
         directory, _, self._cutoff, mini_fat, _, difat = struct.unpack_from("<6I", content, 48)
         self._fat: tuple[int, ...] = self._read_fat(difat)

@@ -14,7 +14,7 @@ from data_jobs.parsers.archive import Archive, attribute, child, descendants, lo
 from data_jobs.parsers.body import BodyBuilder
 from data_jobs.parsers.docx_math import math_text
 from data_jobs.parsers.docx_styles import Numbering, Styles
-from data_jobs.parsers.ooxml import Package, drawing_texts
+from data_jobs.parsers.ooxml import Package, comment_text, drawing_texts
 from data_jobs.parsers.ooxml_charts import add_charts
 from data_jobs.parsers.tables import Row, add_table, has_header
 
@@ -114,15 +114,15 @@ class _Reader:
 
     def _comments(self) -> None:
         found = [
-            (attribute(comment, "author"), _joined(comment))
+            (attribute(comment, "author"), attribute(comment, "date"), _joined(comment))
             for root in self._package.related(self._main, "comments")
             for comment in root
         ]
-        if any(text for _, text in found):
+        if any(text for _, _, text in found):
             self._builder.heading("Comments", 1)
-        for author, text in found:
+        for author, date, text in found:
             if text:
-                self._builder.add(BlockKind.TURN, f"{author}: {text}" if author else text, speaker=author)
+                self._builder.add(BlockKind.TURN, comment_text(author, date, text), speaker=author)
 
     def _margins(self, kind: str) -> str:
         texts = (_joined(root) for root in self._package.related(self._main, kind))

@@ -75,6 +75,13 @@ class Package:
         return {local(e): e.text.strip() for root in roots for e in root if e.text and e.text.strip()}
 
 
+def comment_text(author: str, date: str, text: str) -> str:
+    """Write a reviewer's comment with who said it when."""
+    said = f" by {author}" if author else ""
+    said += f" on {date[:10]}" if date else ""
+    return f"Comment{said}: {' '.join(text.split())}"
+
+
 def drawing_texts(root: Any) -> list[str]:
     """Return the paragraphs of DrawingML text anywhere below an element (`a:p`), blank ones left out."""
     return [text for p in descendants(root, "p") if (text := drawing_text(p)).strip()]

@@ -8,7 +8,7 @@ from typing import Any
 from cortex.documents import Anchor, BlockKind, ParsedBody
 from data_jobs.parsers.archive import Archive, attribute, child, descendants, local
 from data_jobs.parsers.body import BodyBuilder
-from data_jobs.parsers.ooxml import Package, drawing_text, drawing_texts
+from data_jobs.parsers.ooxml import Package, comment_text, drawing_text, drawing_texts
 from data_jobs.parsers.ooxml_charts import add_chart
 from data_jobs.parsers.tables import Row, add_table, has_header
 
@@ -131,8 +131,9 @@ class _Reader:
                 plain = child(comment, "text")
                 text = (plain.text or "") if plain is not None else " ".join(drawing_texts(comment))
                 if text.strip():
-                    line = f"{author}: {text}" if author else text
-                    self._builder.add(BlockKind.TURN, f"Comment by {line}", self._anchor, speaker=author)
+                    date = attribute(comment, "dt") or attribute(comment, "created")
+                    line = comment_text(author, date, text)
+                    self._builder.add(BlockKind.TURN, line, self._anchor, speaker=author)
 
 
 def _shapes(tree: Iterable[Any], depth: int) -> Iterator[Any]:

@@ -24,6 +24,11 @@ _PARSERS: dict[str, str | Parser] = {
     "zip": "data_jobs.parsers.package:parse_package",
     "ole": "data_jobs.parsers.legacy:parse_compound",
     "rtf": "data_jobs.parsers.rtf:parse_rtf",
+    "asciidoc": "data_jobs.parsers.asciidoc:parse_asciidoc",
+    "rst": "data_jobs.parsers.rst:parse_rst",
+    "org": "data_jobs.parsers.org:parse_org",
+    "tex": "data_jobs.parsers.tex:parse_tex",
+    "boxnote": "data_jobs.parsers.boxnote:parse_boxnote",
     "code": "data_jobs.parsers.code:parse_code",
 }
 # File name suffix -> format, for parsers that are registered at run time.

@@ -38,8 +38,8 @@ _BY_SUFFIX = {
     ".html": "html", ".htm": "html", ".xhtml": "html",
     ".csv": "delimited", ".tsv": "delimited", ".tab": "delimited", ".psv": "delimited",
     ".eml": "mail", ".mbox": "mail",
-    ".adoc": "markup", ".asciidoc": "markup", ".asc": "markup", ".rst": "markup", ".org": "markup",
-    ".tex": "markup", ".ltx": "markup",
+    ".adoc": "asciidoc", ".asciidoc": "asciidoc", ".asc": "asciidoc", ".rst": "rst", ".org": "org",
+    ".tex": "tex", ".ltx": "tex",
     ".json": "data", ".jsonl": "data", ".ndjson": "data", ".yaml": "data", ".yml": "data", ".toml": "data",
     ".ini": "data", ".cfg": "data", ".conf": "data", ".properties": "data", ".xml": "data", ".env": "data",
     ".boxnote": "boxnote",
@@ -49,7 +49,7 @@ _BY_MEDIA_TYPE = {
     "text/csv": "delimited", "text/tab-separated-values": "delimited", "message/rfc822": "mail",
     "application/mbox": "mail", "text/vtt": "captions", "application/x-subrip": "captions",
     "application/json": "data", "application/xml": "data", "text/xml": "data", "application/yaml": "data",
-    "text/x-rst": "markup", "text/asciidoc": "markup", "text/org": "markup", "application/x-tex": "markup",
+    "text/x-rst": "rst", "text/asciidoc": "asciidoc", "text/org": "org", "application/x-tex": "tex",
 }  # fmt: skip
 _HTML_START = re.compile(
     rb"\s*(?:<\?xml[^>]*\?>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S

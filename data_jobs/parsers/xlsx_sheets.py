@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from data_jobs.parsers.archive import attribute, child, descendants
-from data_jobs.parsers.ooxml import Package, drawing_texts
+from data_jobs.parsers.ooxml import Package, comment_text, drawing_texts
 from data_jobs.parsers.xlsx_values import rich_text
 
 _REFERENCE = re.compile(r"([A-Z]{1,3})(\d{1,7})")
@@ -86,7 +86,8 @@ def _threads(package: Package, part: str) -> Iterator[Note]:
         for comment in root:
             text = child(comment, "text")
             author = people.get(attribute(comment, "personId"), "")
-            yield from _note(attribute(comment, "ref"), author, (text.text or "") if text is not None else "")
+            said = (text.text or "") if text is not None else ""
+            yield from _note(attribute(comment, "ref"), author, attribute(comment, "dT"), said)
 
 
 def _comments(package: Package, part: str) -> Iterator[Note]:
@@ -96,14 +97,13 @@ def _comments(package: Package, part: str) -> Iterator[Note]:
             index = attribute(comment, "authorId")
             author = authors[int(index)] if index.isdigit() and int(index) < len(authors) else ""
             if not author.startswith("tc="):  # the stand-in for a thread, which was read already
-                yield from _note(attribute(comment, "ref"), author, rich_text(comment))
+                yield from _note(attribute(comment, "ref"), author, "", rich_text(comment))
 
 
-def _note(reference: str, author: str, text: str) -> Iterator[Note]:
+def _note(reference: str, author: str, date: str, text: str) -> Iterator[Note]:
     position = cell_position(reference)
     if position is not None and text.strip():
-        by = f" by {author}" if author else ""
-        yield Note(position[0], f"Comment on {reference}{by}: {' '.join(text.split())}", author)
+        yield Note(position[0], f"{reference}: {comment_text(author, date, text)}", author)
 
 
 def _shapes(package: Package, part: str) -> Iterator[Note]:
