@@ -37,7 +37,8 @@ _ANY = 2**62
 class PostgresQueryCatalog:
     """Port QueryCatalog over a pool of connections; `open` it in the event loop that uses it."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, writes_wait_s: float = _WRITES_WAIT_S) -> None:
+        self._writes_wait_s = writes_wait_s
         self._pool = AsyncConnectionPool(
             url,
             min_size=1,
@@ -98,9 +99,9 @@ class PostgresQueryCatalog:
     async def permission_token(self) -> str:
         """Return the newest token that SpiceDB acknowledged, once the changes queued by now are in it.
 
-        Waits at most 2 s, then raises ChecksUnavailable: a recheck that might miss a revocation shows nothing.
+        Waits (2 s by default), then raises ChecksUnavailable: a recheck that might miss a revocation shows nothing.
         """
-        deadline, up_to = time.monotonic() + _WRITES_WAIT_S, _ANY
+        deadline, up_to = time.monotonic() + self._writes_wait_s, _ANY
         while True:
             waiting, token = await self._gate(up_to)
             if waiting is None and token:

@@ -1,4 +1,4 @@
-"""Fixtures of the service tests: scratch homes with real engines."""
+"""Fixtures of the service tests: scratch homes that a test has for itself. The shared one is in `tests/conftest.py`."""
 
 from __future__ import annotations
 
@@ -9,25 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cortex.settings import Settings
 from tests.services.homes import ScratchHome
-
-SEARCH_ENGINES = ("postgres", "qdrant", "spicedb")
-
-
-@pytest.fixture(scope="session")
-def home_engines() -> Iterator[Settings]:
-    """Settings of a home in which Postgres, the Qdrant engine and SpiceDB run, shared by the session's tests.
-
-    Tests must not depend on what others left: take a tenant of your own.
-    """
-    with_engines = ScratchHome(Path(tempfile.mkdtemp(prefix="cortex-test-")))
-    try:
-        with_engines.up(*SEARCH_ENGINES)
-        yield with_engines.settings()
-    finally:
-        with_engines.down()
-        shutil.rmtree(with_engines.path, ignore_errors=True)
 
 
 @pytest.fixture
