@@ -128,6 +128,11 @@ class Settings(BaseSettings):
     fusion_k: int = Field(
         default=10, ge=0, description="RRF constant, Cormack et al. 2009; measured on the gate corpus"
     )
+    fusion: Literal["adapter", "index"] = Field(
+        default="adapter",
+        description="who fuses the lanes: Cortex (equal scores ordered by chunk id, so that results repeat) or the index "
+        "(its own weighted RRF, which orders equal scores by chance)",
+    )
     weight_dense: float = Field(default=1.0, ge=0, description="RRF weight of the dense lane")
     weight_bm25: float = Field(default=1.0, ge=0, description="RRF weight of the BM25 lane")
     bm25_k1: float = Field(default=0.9, description="term saturation, Lin's Anserini defaults")

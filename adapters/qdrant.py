@@ -1,0 +1,189 @@
+"""The vector index on Qdrant, for reading: both lanes in one round trip, fused without chance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from qdrant_client import AsyncQdrantClient, models
+
+from adapters.fuse import Scored, fuse_ranks, order_lane
+from adapters.qdrant_errors import translated
+from adapters.qdrant_filters import narrowed, permit_filter
+from cortex.evidence import Candidate, LaneScores
+from cortex.ports import IndexQuery
+from cortex.settings import Settings
+
+ALIAS = "chunks"
+_TIMEOUT_S = 15
+_COUNT_TTL_S = 30.0
+_SPARE = 28  # read past the lane's end, so that a group of equal scores there is seen whole
+_DEEPEST = 8_192  # a lane whose ties reach past this is cut before them
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one round trip gave: the lanes in order, and the index's own fusion where that was asked for."""
+
+    lanes: Mapping[str, Sequence[Scored]]
+    fused: Sequence[Scored] | None
+    document_ids: Mapping[str, str]
+
+
+class QdrantSearchIndex:
+    """A SearchIndex. See decision 0007 for why the lanes are fused here unless the settings say otherwise."""
+
+    def __init__(
+        self,
+        client: AsyncQdrantClient,
+        *,
+        exact_below: int,
+        is_fused_by_index: bool = False,
+        alias: str = ALIAS,
+    ) -> None:
+        self._client = client
+        self._alias = alias
+        self._exact_below = exact_below
+        self._is_fused_by_index = is_fused_by_index
+        self._counted = (-_COUNT_TTL_S, 0)  # when, and how many points
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> QdrantSearchIndex:
+        """Connect to `CORTEX_QDRANT_URL`; the first call opens the connection."""
+        client = AsyncQdrantClient(
+            url=settings.qdrant_url,
+            api_key=settings.qdrant_api_key.get_secret_value() or None,
+            timeout=_TIMEOUT_S,
+            check_compatibility=False,
+        )
+        return cls(
+            client,
+            exact_below=settings.exact_search_below,
+            is_fused_by_index=settings.fusion == "index",
+        )
+
+    async def search(self, query: IndexQuery) -> list[Candidate]:
+        """Return fused candidates, best first, ties by chunk id, each with its lane scores and ranks."""
+        if not query.permit.profile_ids or (query.dense is None and query.sparse is None):
+            return []
+        with translated():
+            found = await self._read(query)
+        weights = {"dense": query.weight_dense, "bm25": query.weight_bm25}
+        fused = found.fused if found.fused is not None else fuse_ranks(found.lanes, weights, query.fusion_k)
+        scores = _lane_scores(found.lanes)
+        return [
+            Candidate(
+                one.chunk_id,
+                found.document_ids[one.chunk_id],
+                one.score,
+                scores.get(one.chunk_id, LaneScores()),
+            )
+            for one in fused[query.offset : query.offset + query.limit]
+        ]
+
+    async def ping(self) -> None:
+        """Raise Unavailable unless the index answers."""
+        with translated():
+            await self._client.get_collections()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _read(self, query: IndexQuery) -> Found:
+        """Read both lanes, deeper where equal scores stand across a lane's end."""
+        lanes = await self._lanes(query)
+        depth = query.lane_limit + _SPARE
+        while True:
+            requests = [lane.model_copy(update={"limit": depth}) for lane in lanes.values()]
+            if self._is_fused_by_index:
+                requests.append(_fused_request(lanes, query))
+            answers = await self._client.query_batch_points(self._alias, requests)
+            by_lane = dict(zip(lanes, answers, strict=False))
+            is_whole = {name: len(answer.points) < depth for name, answer in by_lane.items()}
+            found = {
+                name: order_lane(_scored(answer), query.lane_limit, is_whole=is_whole[name])
+                for name, answer in by_lane.items()
+            }
+            if depth >= _DEEPEST or all(is_whole[name] or len(found[name]) == query.lane_limit for name in found):
+                fused = _scored(answers[-1]) if self._is_fused_by_index else None
+                return Found(found, fused, _document_ids(answers))
+            depth *= 4
+
+    async def _lanes(self, query: IndexQuery) -> dict[str, models.QueryRequest]:
+        permitted = permit_filter(query.permit)
+        chosen = narrowed(permitted, query.filters)
+        lanes = {}
+        if query.dense is not None:
+            lanes["dense"] = models.QueryRequest(
+                query=query.dense.tolist(),
+                using="dense",
+                filter=chosen,
+                params=models.SearchParams(exact=await self._is_exact()),
+                with_payload=["document_id"],
+            )
+        if query.sparse is not None and query.sparse.indices:
+            lanes["bm25"] = models.QueryRequest(
+                query=models.SparseVector(
+                    indices=list(query.sparse.indices), values=list(query.sparse.values)
+                ),
+                using="bm25",
+                filter=chosen,
+                # Rarity counts over what the reader may see, whatever the question is narrowed to.
+                params=models.SearchParams(idf=models.IdfCorpusParams(corpus=permitted)),
+                with_payload=["document_id"],
+            )
+        return lanes
+
+    async def _is_exact(self) -> bool:
+        """Say whether the index is small enough to scan; its size is asked for now and then."""
+        counted_at_s, count = self._counted
+        if time.monotonic() - counted_at_s > _COUNT_TTL_S:
+            count = (await self._client.count(self._alias, exact=False)).count
+            self._counted = (time.monotonic(), count)
+        return count < self._exact_below
+
+
+def _fused_request(lanes: Mapping[str, models.QueryRequest], query: IndexQuery) -> models.QueryRequest:
+    """Ask the index itself for weighted reciprocal rank fusion; its k counts ranks from 0."""
+    weights = {"dense": query.weight_dense, "bm25": query.weight_bm25}
+    return models.QueryRequest(
+        prefetch=[
+            models.Prefetch(
+                query=lane.query,
+                using=lane.using,
+                filter=lane.filter,
+                params=lane.params,
+                limit=query.lane_limit,
+            )
+            for lane in lanes.values()
+        ],
+        query=models.RrfQuery(
+            rrf=models.Rrf(k=query.fusion_k + 1, weights=[weights[name] for name in lanes])
+        ),
+        limit=query.lane_limit * len(lanes),
+        with_payload=["document_id"],
+    )
+
+
+def _scored(answer: models.QueryResponse) -> list[Scored]:
+    return [Scored(str(point.id), point.score) for point in answer.points]
+
+
+def _document_ids(answers: Sequence[models.QueryResponse]) -> dict[str, str]:
+    return {
+        str(point.id): str((point.payload or {}).get("document_id", ""))
+        for answer in answers
+        for point in answer.points
+    }
+
+
+def _lane_scores(lanes: Mapping[str, Sequence[Scored]]) -> dict[str, LaneScores]:
+    scores: dict[str, LaneScores] = {}
+    for rank, one in enumerate(lanes.get("dense", ()), 1):
+        scores[one.chunk_id] = LaneScores(dense_score=one.score, dense_rank=rank)
+    for rank, one in enumerate(lanes.get("bm25", ()), 1):
+        seen = scores.get(one.chunk_id, LaneScores())
+        scores[one.chunk_id] = replace(seen, bm25_score=one.score, bm25_rank=rank)
+    return scores
