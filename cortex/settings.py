@@ -133,8 +133,18 @@ class Settings(BaseSettings):
         description="who fuses the lanes: Cortex (equal scores ordered by chunk id, so that results repeat) or the index "
         "(its own weighted RRF, which orders equal scores by chance)",
     )
-    weight_dense: float = Field(default=1.0, ge=0, description="RRF weight of the dense lane")
-    weight_bm25: float = Field(default=1.0, ge=0, description="RRF weight of the BM25 lane")
+    weight_dense: float = Field(
+        default=1.5, ge=0, description="weight of the dense lane, in RRF and in the final score"
+    )
+    weight_bm25: float = Field(
+        default=1.0, ge=0, description="weight of the BM25 lane, in RRF and in the final score"
+    )
+    cosine_floor: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="cosine of unrelated texts: 0 for MiniLM, about 0.7 for E5 models",
+    )
     bm25_k1: float = Field(default=0.9, description="term saturation, Lin's Anserini defaults")
     bm25_b: float = Field(default=0.4, description="length normalisation, Lin's Anserini defaults")
     bm25_average_tokens: float = Field(

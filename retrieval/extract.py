@@ -17,7 +17,7 @@ from retrieval.draft import Draft
 from retrieval.resemble import fold, resemblance, shingles
 from retrieval.run import Run, step
 from retrieval.sentences import sentences
-from retrieval.support import rarities, term_share
+from retrieval.wording import rarities, term_share
 
 _N_FRAGMENTS = 5  # evidence further down rarely holds the answer
 _N_SENTENCES = 32  # embedded at most: about a tenth of a second on one core

@@ -1,46 +1,61 @@
-"""Fuse: ranks counted again among what the reader may see, so that no score depends on anything else.
+"""Fuse: the lanes' own scores brought to one scale, among what the reader may see and nothing else.
 
-The index has fused already, over everything its filter let through. Where the filter lags behind a permission change,
-forbidden chunks took ranks there; after the recheck the lanes are counted and fused again without them.
+The index has fused ranks already, over whatever its filter let through; that orders the pool. Ranks cannot tell a lane
+that found the thing from one that found nothing better, so the final order goes by scores: the cosine as it is, and
+BM25 as a share of what the question could have scored at most, estimated from the share of its words that the first
+hits contain (after the theoretical normalisation of Bruch et al. 2023). A paraphrase leaves the words to count little,
+a quotation makes them count fully; no weight has to be chosen per corpus.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cortex.evidence import Candidate, Hit
+from cortex.evidence import Candidate, Hit, LaneScores
+from retrieval.plan import Plan
+from retrieval.understand import LanePlan
+from retrieval.wording import Wording
 
 LANES = ("dense", "bm25")
+_N_RARITY = (
+    10  # first hits of the lexical lane among which rarity is counted: more cost time and gain nothing
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """The parameters of weighted reciprocal rank fusion; each lane counts `lane_limit` deep."""
+    """How lanes are fused: their weights, the index's rank constant, how deep each counts, the cosine of unrelated texts."""
 
     weight_dense: float
     weight_bm25: float
     k: int
     lane_limit: int
+    cosine_floor: float = 0.0
+
+    @classmethod
+    def of(cls, lanes: LanePlan, plan: Plan, depth: int) -> Fusion:
+        """Take the weights of this question and the numbers of the plan; lanes are at least as deep as the search."""
+        limit = max(plan.lane_limit, depth)
+        return cls(lanes.weight_dense, lanes.weight_bm25, plan.fusion_k, limit, plan.cosine_floor)
 
 
-def fuse(hits: Sequence[Hit], fusion: Fusion) -> list[Hit]:
-    """Rank hits by weighted reciprocal rank fusion (Cormack et al. 2009), best first, ties by chunk id.
+def fuse(hits: Sequence[Hit], fusion: Fusion, wording: Wording) -> list[Hit]:
+    """Score hits in [0, 1], best first, ties by chunk id.
 
     Only these hits take ranks. One beyond the lane limit in every lane is left out.
     """
-    dense = _visible_ranks(hits, "dense", fusion.lane_limit)
-    bm25 = _visible_ranks(hits, "bm25", fusion.lane_limit)
+    dense, bm25 = (_lane(hits, lane)[: fusion.lane_limit] for lane in LANES)
+    attainable = _attainable(bm25, wording)
+    dense_ranks = {hit.chunk_id: rank for rank, hit in enumerate(dense, start=1)}
+    bm25_ranks = {hit.chunk_id: rank for rank, hit in enumerate(bm25, start=1)}
     fused = []
-    for hit in hits:
-        ranks = dense.get(hit.chunk_id), bm25.get(hit.chunk_id)
-        if ranks == (None, None):
-            continue
-        score = _share(ranks[0], fusion.weight_dense, fusion.k) + _share(
-            ranks[1], fusion.weight_bm25, fusion.k
+    for hit in {hit.chunk_id: hit for hit in (*dense, *bm25)}.values():
+        lanes = replace(
+            hit.lanes, dense_rank=dense_ranks.get(hit.chunk_id), bm25_rank=bm25_ranks.get(hit.chunk_id)
         )
-        lanes = replace(hit.lanes, dense_rank=ranks[0], bm25_rank=ranks[1])
-        fused.append(replace(hit, score=score, lanes=lanes))
+        fused.append(replace(hit, score=_score(lanes, fusion, attainable), lanes=lanes))
     return sorted(fused, key=lambda hit: (-hit.score, hit.chunk_id))
 
 
@@ -54,10 +69,26 @@ def lane_length(candidates: Sequence[Candidate | Hit], lane: str) -> int:
     return sum(lane_rank(candidate, lane) is not None for candidate in candidates)
 
 
-def _visible_ranks(hits: Sequence[Hit], lane: str, lane_limit: int) -> dict[str, int]:
-    ranked = sorted((rank, hit.chunk_id) for hit in hits if (rank := lane_rank(hit, lane)) is not None)
-    return {chunk_id: place for place, (_, chunk_id) in enumerate(ranked[:lane_limit], start=1)}
+def _lane(hits: Sequence[Hit], lane: str) -> list[Hit]:
+    ranked = [(rank, hit.chunk_id, hit) for hit in hits if (rank := lane_rank(hit, lane)) is not None]
+    return [hit for _, _, hit in sorted(ranked, key=lambda each: each[:2])]
 
 
-def _share(rank: int | None, weight: float, k: int) -> float:
-    return weight / (k + rank) if rank is not None else 0.0
+def _attainable(lane: Sequence[Hit], wording: Wording) -> float:
+    """Estimate the BM25 score of a passage that held every word: the best score over the share of words it has."""
+    if not lane:
+        return math.inf
+    share = wording.shares(lane[:_N_RARITY])[0]
+    best = lane[0].lanes.bm25_score or 0.0
+    return best / share if share > 0 and best > 0 else math.inf
+
+
+def _score(lanes: LaneScores, fusion: Fusion, attainable: float) -> float:
+    cosine, words = 0.0, 0.0
+    if lanes.dense_rank is not None and lanes.dense_score is not None:
+        cosine = max(0.0, lanes.dense_score - fusion.cosine_floor) / (1 - fusion.cosine_floor)
+    if lanes.bm25_rank is not None and lanes.bm25_score is not None:
+        words = lanes.bm25_score / attainable
+    weighted = fusion.weight_dense * cosine + fusion.weight_bm25 * words
+    # Engines add floats in an order of their own: what differs by less than a millionth is equal.
+    return round(weighted / (fusion.weight_dense + fusion.weight_bm25), 6)

@@ -38,6 +38,7 @@ from cortex.principals import Principal
 from retrieval.assemble import assemble
 from retrieval.draft import Draft
 from retrieval.extract import quote
+from retrieval.fuse import Fusion
 from retrieval.generate import generate
 from retrieval.permit import permit
 from retrieval.plan import Plan
@@ -47,6 +48,7 @@ from retrieval.run import Run, together
 from retrieval.search import encode, search_lanes
 from retrieval.support import weigh_support
 from retrieval.understand import understand
+from retrieval.wording import Wording
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +111,17 @@ async def _search(run: Run, parts: Parts, principal: Principal, question: Questi
             permit(run, parts.catalog, principal),
             encode(run, parts.embedder, parts.lexical, question, lanes),
         )
-        pool = await search_lanes(run, parts.index, permitted, probe, question, lanes, plan)
-        reader = Reader(parts.catalog, parts.checker, permitted, plan.recheck_round)
-        hits = await recheck(run, pool, reader, question.depth)
+        wording = Wording(parts.lexical, question.text)
+        fusion = Fusion.of(lanes, plan, question.depth)
+        pool = await search_lanes(run, parts.index, permitted, probe, question.filters, fusion)
+        reader = Reader(parts.catalog, parts.checker, permitted, wording, plan.recheck_round)
+        hits = await recheck(run, pool, reader, fusion, question.depth)
         if parts.reranker is not None:
             hits = await rerank(run, parts.reranker, question.text, hits, plan.rerank_depth)
         with run.timed("assemble"):
             fragments = assemble(hits, question.k)
         with run.timed("support"):
-            support = weigh_support(parts.lexical, question.text, hits, plan.abstain_below)
+            support = weigh_support(wording, hits, plan.abstain_below)
     return SearchResult(
         hits=tuple(hits),
         fragments=fragments,

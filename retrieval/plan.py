@@ -16,8 +16,9 @@ class Plan:
 
     lane_limit: int = 100
     fusion_k: int = 10
-    weight_dense: float = 1.0
+    weight_dense: float = 1.5
     weight_bm25: float = 1.0
+    cosine_floor: float = 0.0
     embedding_scripts: frozenset[str] = frozenset({"latin"})
     recheck_round: int = 50
     rerank_depth: int = 100
@@ -32,6 +33,7 @@ class Plan:
             fusion_k=settings.fusion_k,
             weight_dense=settings.weight_dense,
             weight_bm25=settings.weight_bm25,
+            cosine_floor=settings.cosine_floor,
             embedding_scripts=_scripts(settings),
             recheck_round=settings.recheck_round,
             rerank_depth=settings.rerank_depth,

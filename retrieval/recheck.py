@@ -14,32 +14,35 @@ from cortex.evidence import Candidate, Hit
 from cortex.ports import PermissionChecker, QueryCatalog
 from cortex.principals import Permit
 from retrieval.fuse import LANES, Fusion, fuse, lane_length
-from retrieval.run import Run, step, together
+from retrieval.run import Run, step
 from retrieval.search import Pool
+from retrieval.wording import Wording
 
 
 class Reader:
     """What one reader may see of the candidates met so far. Nothing is loaded or checked twice."""
 
     def __init__(
-        self, catalog: QueryCatalog, checker: PermissionChecker, permit: Permit, round_size: int
+        self,
+        catalog: QueryCatalog,
+        checker: PermissionChecker,
+        permit: Permit,
+        wording: Wording,
+        round_size: int,
     ) -> None:
         self._catalog = catalog
         self._checker = checker
         self._permit = permit
+        self._wording = wording
         self._round_size = round_size
         self._hits: dict[str, Hit | None] = {}  # by chunk id; None: the catalog does not show it
         self._verdicts: dict[str, bool] = {}  # by document id, as SpiceDB said
 
     async def rank(self, candidates: Sequence[Candidate], fusion: Fusion, depth: int) -> list[Hit]:
-        """Fuse the candidates that may be seen; the first `depth` are authorised, the others not refused so far.
-
-        The first round is checked while the catalog loads the texts: most often it is the only one.
-        """
-        first = self._unchecked(candidate.document_id for candidate in candidates[:depth])
-        await together(self._load(candidates), self._check(first))
+        """Fuse the candidates that may be seen; the first `depth` are authorised, the others not refused so far."""
+        await self._load(candidates)
         while True:
-            ranked = fuse(self._visible(candidates), fusion)
+            ranked = fuse(self._visible(candidates), fusion, self._wording)
             unchecked = self._unchecked(hit.document_id for hit in ranked[:depth])
             if not unchecked:
                 return ranked
@@ -52,9 +55,8 @@ class Reader:
             self._hits.update({candidate.chunk_id: shown.get(candidate.chunk_id) for candidate in unknown})
 
     async def _check(self, document_ids: Sequence[str]) -> None:
-        if document_ids:
-            allowed = await self._checker.allowed(self._permit.principal, document_ids, self._permit.token)
-            self._verdicts.update({document_id: document_id in allowed for document_id in document_ids})
+        allowed = await self._checker.allowed(self._permit.principal, document_ids, self._permit.token)
+        self._verdicts.update({document_id: document_id in allowed for document_id in document_ids})
 
     def _unchecked(self, document_ids: Iterable[str]) -> list[str]:
         """Take one round of distinct documents that SpiceDB was not asked about."""
@@ -71,14 +73,14 @@ class Reader:
 
 
 @step("recheck")
-async def recheck(run: Run, pool: Pool, reader: Reader, depth: int) -> list[Hit]:
+async def recheck(run: Run, pool: Pool, reader: Reader, fusion: Fusion, depth: int) -> list[Hit]:
     """Return the best `depth` hits that the reader may see, fused among themselves. Raises ChecksUnavailable.
 
     A lane that lost candidates and holds more is read deeper, until it is as long as if those had never existed.
     """
     while True:
-        ranked = await reader.rank(pool.candidates, pool.fusion, depth)
-        short = [lane for lane in LANES if lane_length(ranked, lane) < pool.fusion.lane_limit]
+        ranked = await reader.rank(pool.candidates, fusion, depth)
+        short = [lane for lane in LANES if lane_length(ranked, lane) < fusion.lane_limit]
         if not any(pool.may_deepen(lane) for lane in short):
             return ranked[:depth]
         await pool.deepen()

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from cortex.chunks import SparseVector
 from cortex.errors import CortexError, InputError, TimedOut, Unavailable
-from cortex.evidence import Candidate, Question
+from cortex.evidence import Candidate, Filters, Question
 from cortex.ports import Embedder, IndexQuery, LexicalEncoder, SearchIndex
 from cortex.principals import Permit
 from retrieval.fuse import Fusion, lane_length
-from retrieval.plan import Plan
 from retrieval.run import Run, step
 from retrieval.understand import LanePlan
 
@@ -83,7 +82,6 @@ class Pool:
         self._index = index
         self._query = query
         self._deepest = query.lane_limit * _DEEPEST_TIMES
-        self.fusion = Fusion(query.weight_dense, query.weight_bm25, query.fusion_k, query.lane_limit)
         self.candidates: list[Candidate] = []
 
     async def read(self) -> None:
@@ -131,25 +129,19 @@ class Pool:
 
 @step("search")
 async def search_lanes(
-    run: Run,
-    index: SearchIndex,
-    permit: Permit,
-    probe: Probe,
-    question: Question,
-    lanes: LanePlan,
-    plan: Plan,
+    run: Run, index: SearchIndex, permit: Permit, probe: Probe, filters: Filters, fusion: Fusion
 ) -> Pool:
     """Open the pool of a question: both lanes in one call, the permit's profiles as the filter of each."""
     query = IndexQuery(
         permit=permit,
         dense=probe.dense,
         sparse=probe.sparse,
-        filters=question.filters,
+        filters=filters,
         limit=0,
-        weight_dense=lanes.weight_dense,
-        weight_bm25=lanes.weight_bm25,
-        fusion_k=plan.fusion_k,
-        lane_limit=max(plan.lane_limit, question.depth),
+        weight_dense=fusion.weight_dense,
+        weight_bm25=fusion.weight_bm25,
+        fusion_k=fusion.k,
+        lane_limit=fusion.lane_limit,
     )
     pool = Pool(run, index, query)
     await pool.read()

@@ -8,11 +8,11 @@ their rarity among the visible hits. A logistic model turns them into a probabil
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cortex.evidence import Hit, Support
-from cortex.ports import LexicalEncoder
+from retrieval.wording import Wording
 
 _N_HITS = 20  # rarity is counted among these
 
@@ -34,35 +34,12 @@ WITH_COSINE = Calibration(bias=-5.0, cosine=7.0, terms=3.0)
 TERMS_ALONE = Calibration(bias=-3.0, cosine=0.0, terms=6.0)
 
 
-def weigh_support(lexical: LexicalEncoder, text: str, hits: Sequence[Hit], abstain_below: float) -> Support:
+def weigh_support(wording: Wording, hits: Sequence[Hit], abstain_below: float) -> Support:
     """Weigh how well the hits support an answer; without hits there is none."""
     if not hits:
         return Support(None, 0.0, 0.0, is_sufficient=False)
     cosines = [hit.lanes.dense_score for hit in hits if hit.lanes.dense_score is not None]
-    passages = [frozenset(lexical.terms(_searched(hit))) for hit in hits[:_N_HITS]]
-    rarity = rarities(lexical.terms(text), passages)
-    share = max(term_share(rarity, passage) for passage in passages)
+    share = max(wording.shares(hits[:_N_HITS]))
     top = max(cosines, default=None)
     probability = TERMS_ALONE.probability(0.0, share) if top is None else WITH_COSINE.probability(top, share)
     return Support(top, share, probability, is_sufficient=probability >= abstain_below)
-
-
-def rarities(wanted: Sequence[str], passages: Sequence[frozenset[str]]) -> dict[str, float]:
-    """Weigh each distinct wanted term by its rarity among passages: ln((n + 1) / (df + 0.5)).
-
-    A term in none of them is the rarest.
-    """
-    return {
-        term: math.log((len(passages) + 1) / (sum(term in terms for terms in passages) + 0.5))
-        for term in dict.fromkeys(wanted)
-    }
-
-
-def term_share(rarity: Mapping[str, float], passage: frozenset[str]) -> float:
-    """Return the share in [0, 1] of the terms, by rarity, that a passage contains; 0 when there are none."""
-    total = sum(rarity.values())
-    return sum(weight for term, weight in rarity.items() if term in passage) / total if total else 0.0
-
-
-def _searched(hit: Hit) -> str:
-    return "\n".join((hit.title, *hit.heading_path, hit.text))

@@ -41,7 +41,7 @@ def test_exact_terms_weigh_the_lexical_lane() -> None:
 
 @pytest.mark.parametrize(
     ("text", "weight_dense"),
-    [("経費精算の期限", 0.0), ("срок отчёта", 0.0), ("when is the deadline", 1.0), ("2024", 1.0)],
+    [("経費精算の期限", 0.0), ("срок отчёта", 0.0), ("when is the deadline", 1.5), ("2024", 1.5)],
 )
 def test_a_script_unknown_to_the_model_leaves_the_dense_lane_out(text: str, weight_dense: float) -> None:
     """An English model's vectors of other scripts are noise; figures belong to every script."""
@@ -51,14 +51,14 @@ def test_a_script_unknown_to_the_model_leaves_the_dense_lane_out(text: str, weig
 def test_mixed_scripts_weigh_the_dense_lane_by_its_share() -> None:
     """Of a question half in English the dense lane understands half."""
     lanes = understand(Question("Rayクラスタdeployの手順"), Plan())
-    assert 0 < lanes.weight_dense < 1
+    assert 0 < lanes.weight_dense < 1.5
     assert lanes.weight_bm25 == 1
 
 
 def test_a_multilingual_model_takes_every_script() -> None:
     """A model folder set by the operator counts as multilingual unless its scripts are named."""
     plan = Plan.from_settings(Settings(embedding_model="/models/e5"))
-    assert understand(Question("経費精算の期限"), plan).weight_dense == 1
+    assert understand(Question("経費精算の期限"), plan).weight_dense == 1.5
     named = Plan.from_settings(Settings(embedding_model="/models/e5", embedding_scripts="latin, Han"))
     assert named.embedding_scripts == {"latin", "han"}
 
