@@ -106,7 +106,9 @@ class QdrantSearchIndex:
                 name: order_lane(_scored(answer), query.lane_limit, is_whole=is_whole[name])
                 for name, answer in by_lane.items()
             }
-            if depth >= _DEEPEST or all(is_whole[name] or len(found[name]) == query.lane_limit for name in found):
+            if depth >= _DEEPEST or all(
+                is_whole[name] or len(found[name]) == query.lane_limit for name in found
+            ):
                 fused = _scored(answers[-1]) if self._is_fused_by_index else None
                 return Found(found, fused, _document_ids(answers))
             depth *= 4
