@@ -25,6 +25,8 @@ from cortex.evidence import (
     Support,
 )
 from cortex.principals import Principal
+from cortex.settings import Settings
+from serve_apps.service import Backend
 
 ADA, BEN, CLEO = "ada@example.com", "ben@example.com", "cleo@example.com"
 EVERYONE = frozenset({ADA, BEN, CLEO})
@@ -287,3 +289,8 @@ def _run(indexed: int, total: int) -> RunModel:
         counts={"indexed": indexed, "unchanged": 0, "removed": 0, "failed": int(is_over), "total": total},
         failures=[failure] if is_over else [],
     )
+
+
+async def open_backend(settings: Settings) -> Backend:
+    """Open the twin as a whole backend, for a real Serve app without engines."""
+    return Backend(TwinService(token_delay_s=0.05), TwinDesk())

@@ -1,0 +1,68 @@
+"""The query path as plain objects of one process: what one machine serves, and what each staged replica holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from cortex.errors import NotFound
+from cortex.evidence import Answer, AnswerEvent, Filters, Hit, Question, SearchResult
+from cortex.ports import IndexQuery
+from cortex.principals import Permit, Principal
+from retrieval.path import Parts, answer, search
+
+# Nobody holds this profile, so the readiness query runs whole and can show nothing.
+_NO_PROFILE = (2**31 - 1,)
+_NO_DOCUMENT = "00000000-0000-0000-0000-000000000000"
+
+
+class FusedQueries:
+    """Port QueryService over the functions of the query path."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def admit(self, principal: Principal) -> None:
+        """Raise Forbidden unless the principal is a registered person of the tenant."""
+        await self._parts.catalog.permit(principal)
+
+    async def search(self, principal: Principal, question: Question) -> SearchResult:
+        """Find evidence that the principal may see."""
+        return await search(self._parts, principal, question)
+
+    def answer(self, principal: Principal, question: Question) -> AsyncIterator[AnswerEvent]:
+        """Answer from that evidence."""
+        return answer(self._parts, principal, question)
+
+    async def document(self, principal: Principal, document_id: str) -> list[Hit]:
+        """Load all chunks of one document: the catalog's filter first, then SpiceDB at the newest token."""
+        catalog = self._parts.catalog
+        permit, token = await asyncio.gather(catalog.permit(principal), catalog.permission_token())
+        hits = await catalog.document_hits(document_id, permit)
+        if not hits or not await self._parts.checker.allowed(principal, [document_id], token):
+            raise NotFound("there is no such document, or you may not open it", code="document.not_found")
+        return hits
+
+    async def record_answer(
+        self, principal: Principal, question: Question, result: SearchResult, answer: Answer
+    ) -> str:
+        """Store an answer for audit and feedback."""
+        return await self._parts.catalog.record_answer(principal, question.text, result, answer)
+
+    async def record_feedback(
+        self, principal: Principal, answer_id: str, is_helpful: bool, comment: str
+    ) -> None:
+        """Store a thumb on the principal's own answer."""
+        await self._parts.catalog.record_feedback(principal, answer_id, is_helpful, comment)
+
+    async def ready(self) -> None:
+        """Embed, search, load and check for a principal who may see nothing; raises what the first failing part raises."""
+        parts, nobody = self._parts, Principal("readiness", "readiness")
+        token = await parts.catalog.permission_token()
+        permit = Permit(nobody, _NO_PROFILE, 0, token)
+        dense = await asyncio.to_thread(parts.embedder.embed_queries, ["ready"])
+        sparse = parts.lexical.encode_query("ready")
+        candidates = await parts.index.search(IndexQuery(permit, dense[0], sparse, Filters(), limit=1))
+        await parts.catalog.hydrate(candidates, permit)
+        await parts.checker.ping()
+        await parts.checker.allowed(nobody, [_NO_DOCUMENT], token)
