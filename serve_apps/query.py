@@ -36,7 +36,7 @@ class BuildArgs(BaseModel):
 class Query:
     """One replica: opens its backend, then answers HTTP."""
 
-    async def __init__(self, home: str, backend: str) -> None:
+    async def __init__(self, home: str, backend: str) -> None:  # type: ignore[misc]  # Serve awaits it
         if home:
             os.environ["CORTEX_HOME"] = home
         self._settings = read_settings()
