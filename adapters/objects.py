@@ -1,0 +1,79 @@
+"""Raw payloads by SHA-256, in a folder or a bucket: port ObjectStore over obstore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from obstore import exceptions
+from obstore.store import LocalStore, from_url
+
+from cortex.errors import Corrupt, NotFound, Unavailable
+from cortex.ids import sha256_hex
+from cortex.settings import Settings
+
+
+class ObstoreObjects:
+    """An ObjectStore. Keys are `ab/cd/<sha256>`: no folder grows beyond what a file system lists quickly."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> ObstoreObjects:
+        """Open `CORTEX_OBJECTS_URL` (`file:///…`, `s3://bucket/prefix`), or the home's `objects` folder."""
+        if not settings.objects_url:
+            return cls(LocalStore(settings.home / "objects", mkdir=True))
+        if settings.objects_url.startswith("file://"):
+            return cls(LocalStore.from_url(settings.objects_url, mkdir=True))
+        return cls(from_url(settings.objects_url))
+
+    def put(self, content: bytes) -> str:
+        """Store bytes once; returns their SHA-256 hex."""
+        sha256 = sha256_hex(content)
+        with _translated():
+            try:
+                self._store.put(_key(sha256), content, mode="create")  # written aside, then renamed
+            except exceptions.AlreadyExistsError:
+                pass  # the same name means the same bytes
+        return sha256
+
+    def get(self, sha256: str) -> bytes:
+        """Load bytes and verify their hash; raises NotFound or Corrupt."""
+        with _translated():
+            content = bytes(self._store.get(_key(sha256)).bytes())
+        if sha256_hex(content) != sha256:
+            raise Corrupt(
+                f"object {sha256[:12]} does not hold the bytes of its name",
+                code="object.corrupt",
+                hint="delete it and ingest its source again",
+            )
+        return content
+
+    def delete(self, sha256: str) -> None:
+        """Delete an object; missing ones are fine."""
+        with _translated():
+            try:
+                self._store.delete(_key(sha256))
+            except FileNotFoundError:
+                pass  # deleted before, or never stored
+
+
+def _key(sha256: str) -> str:
+    return f"{sha256[:2]}/{sha256[2:4]}/{sha256}"
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Turn obstore's errors into ours."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFound("there is no such object", code="object.not_found") from error
+    except (exceptions.BaseError, OSError) as error:
+        raise Unavailable(
+            f"the object store does not answer: {type(error).__name__}",
+            code="objects.unavailable",
+            hint="check the disk, or CORTEX_OBJECTS_URL and its credentials",
+        ) from error
