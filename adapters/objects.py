@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from obstore import exceptions
@@ -32,11 +32,9 @@ class ObstoreObjects:
     def put(self, content: bytes) -> str:
         """Store bytes once; returns their SHA-256 hex."""
         sha256 = sha256_hex(content)
-        with _translated():
-            try:
-                self._store.put(_key(sha256), content, mode="create")  # written aside, then renamed
-            except exceptions.AlreadyExistsError:
-                pass  # the same name means the same bytes
+        # Written aside, then renamed; the same name means the same bytes.
+        with _translated(), suppress(exceptions.AlreadyExistsError):
+            self._store.put(_key(sha256), content, mode="create")
         return sha256
 
     def get(self, sha256: str) -> bytes:
@@ -53,11 +51,8 @@ class ObstoreObjects:
 
     def delete(self, sha256: str) -> None:
         """Delete an object; missing ones are fine."""
-        with _translated():
-            try:
-                self._store.delete(_key(sha256))
-            except FileNotFoundError:
-                pass  # deleted before, or never stored
+        with _translated(), suppress(FileNotFoundError):
+            self._store.delete(_key(sha256))
 
 
 def _key(sha256: str) -> str:
