@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-# Engines add float32 terms in an order that depends on their segments: scores closer than this are one score.
-_SIGNIFICANT_DIGITS = 6
+# Engines add float32 terms in an order that depends on their segments, so a score differs in its last digits between
+# two indexes. Neighbours nearer than this are one score; what is reported keeps fewer digits than differ.
+_EQUAL_WITHIN = 2e-6
+_REPORTED_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,31 +25,37 @@ def order_lane(found: Sequence[Scored], limit: int, *, is_whole: bool) -> list[S
     An engine orders equal scores as it likes, and where its own limit cuts through a group of them it chooses as it
     likes. So unless the lane `is_whole`, its last group may be incomplete and is left out.
     """
-    ordered = sorted(found, key=lambda one: (-tie_score(one.score), one.chunk_id))
-    if not is_whole and ordered:
-        last = tie_score(ordered[-1].score)
-        ordered = [one for one in ordered if tie_score(one.score) > last]
-    return ordered[:limit]
+    groups = _groups(sorted(found, key=lambda one: -one.score))
+    if not is_whole:
+        groups = groups[:-1]
+    ordered = [one for group in groups for one in sorted(group, key=lambda one: one.chunk_id)]
+    return [replace(one, score=_reported(one.score)) for one in ordered[:limit]]
 
 
-def tie_score(score: float) -> float:
-    """Round a score so that what should be equal is."""
-    return float(f"{score:.{_SIGNIFICANT_DIGITS}g}")
+def _groups(descending: Sequence[Scored]) -> list[list[Scored]]:
+    """Split a descending lane where neighbours' scores differ."""
+    groups: list[list[Scored]] = []
+    for one in descending:
+        last = groups[-1][-1].score if groups else 0.0
+        if groups and last - one.score <= _EQUAL_WITHIN * abs(last):
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return groups
 
 
-def reciprocal_rank(rank: int, weight: float, k: int) -> float:
-    """Weigh a rank (1-based): 1 / (rank / weight + k), as Qdrant's weighted RRF with its k one higher.
-
-    At weight 1 it is Cormack, Clarke and Büttcher 2009. A weight stretches a lane's ranks.
-    """
-    return 1.0 / (rank / weight + k) if weight else 0.0
+def _reported(score: float) -> float:
+    return float(f"{score:.{_REPORTED_DIGITS}g}")
 
 
 def fuse_ranks(lanes: Mapping[str, Sequence[Scored]], weights: Mapping[str, float], k: int) -> list[Scored]:
-    """Fuse ordered lanes by weighted reciprocal rank; ties by chunk id."""
+    """Fuse ordered lanes by weighted reciprocal rank, the sum of weight / (k + rank); ties by chunk id.
+
+    Ranks are 1-based. Cormack, Clarke and Büttcher 2009.
+    """
     scores: dict[str, float] = {}
     for name in sorted(lanes):
         for rank, one in enumerate(lanes[name], 1):
-            scores[one.chunk_id] = scores.get(one.chunk_id, 0.0) + reciprocal_rank(rank, weights[name], k)
+            scores[one.chunk_id] = scores.get(one.chunk_id, 0.0) + weights[name] / (k + rank)
     ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     return [Scored(chunk_id, score) for chunk_id, score in ordered]

@@ -24,28 +24,19 @@ _DEEPEST = 8_192  # a lane whose ties reach past this is cut before them
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one round trip gave: the lanes in order, and the index's own fusion where that was asked for."""
+    """What one round trip gave: the lanes in order, and each chunk's document."""
 
     lanes: Mapping[str, Sequence[Scored]]
-    fused: Sequence[Scored] | None
     document_ids: Mapping[str, str]
 
 
 class QdrantSearchIndex:
-    """A SearchIndex. See decision 0007 for why the lanes are fused here unless the settings say otherwise."""
+    """A SearchIndex. Decision 0007 says why the lanes are fused here and not by Qdrant."""
 
-    def __init__(
-        self,
-        client: AsyncQdrantClient,
-        *,
-        exact_below: int,
-        is_fused_by_index: bool = False,
-        alias: str = ALIAS,
-    ) -> None:
+    def __init__(self, client: AsyncQdrantClient, *, exact_below: int, alias: str = ALIAS) -> None:
         self._client = client
         self._alias = alias
         self._exact_below = exact_below
-        self._is_fused_by_index = is_fused_by_index
         self._counted = (-_COUNT_TTL_S, 0)  # when, and how many points
 
     @classmethod
@@ -57,11 +48,7 @@ class QdrantSearchIndex:
             timeout=_TIMEOUT_S,
             check_compatibility=False,
         )
-        return cls(
-            client,
-            exact_below=settings.exact_search_below,
-            is_fused_by_index=settings.fusion == "index",
-        )
+        return cls(client, exact_below=settings.exact_search_below)
 
     async def search(self, query: IndexQuery) -> list[Candidate]:
         """Return fused candidates, best first, ties by chunk id, each with its lane scores and ranks."""
@@ -70,15 +57,10 @@ class QdrantSearchIndex:
         with translated():
             found = await self._read(query)
         weights = {"dense": query.weight_dense, "bm25": query.weight_bm25}
-        fused = found.fused if found.fused is not None else fuse_ranks(found.lanes, weights, query.fusion_k)
-        scores = _lane_scores(found.lanes)
+        fused = fuse_ranks(found.lanes, weights, query.fusion_k)
+        places = _lane_scores(found.lanes)
         return [
-            Candidate(
-                one.chunk_id,
-                found.document_ids[one.chunk_id],
-                one.score,
-                scores.get(one.chunk_id, LaneScores()),
-            )
+            Candidate(one.chunk_id, found.document_ids[one.chunk_id], one.score, places[one.chunk_id])
             for one in fused[query.offset : query.offset + query.limit]
         ]
 
@@ -95,12 +77,10 @@ class QdrantSearchIndex:
         """Read both lanes, deeper where equal scores stand across a lane's end."""
         lanes = await self._lanes(query)
         depth = query.lane_limit + _SPARE
-        while True:
+        while lanes:
             requests = [lane.model_copy(update={"limit": depth}) for lane in lanes.values()]
-            if self._is_fused_by_index:
-                requests.append(_fused_request(lanes, query))
             answers = await self._client.query_batch_points(self._alias, requests)
-            by_lane = dict(zip(lanes, answers, strict=False))
+            by_lane = dict(zip(lanes, answers, strict=True))
             is_whole = {name: len(answer.points) < depth for name, answer in by_lane.items()}
             found = {
                 name: order_lane(_scored(answer), query.lane_limit, is_whole=is_whole[name])
@@ -109,9 +89,9 @@ class QdrantSearchIndex:
             if depth >= _DEEPEST or all(
                 is_whole[name] or len(found[name]) == query.lane_limit for name in found
             ):
-                fused = _scored(answers[-1]) if self._is_fused_by_index else None
-                return Found(found, fused, _document_ids(answers))
+                return Found(found, _document_ids(answers))
             depth *= 4
+        return Found({}, {})
 
     async def _lanes(self, query: IndexQuery) -> dict[str, models.QueryRequest]:
         permitted = permit_filter(query.permit)
@@ -145,28 +125,6 @@ class QdrantSearchIndex:
             count = (await self._client.count(self._alias, exact=False)).count
             self._counted = (time.monotonic(), count)
         return count < self._exact_below
-
-
-def _fused_request(lanes: Mapping[str, models.QueryRequest], query: IndexQuery) -> models.QueryRequest:
-    """Ask the index itself for weighted reciprocal rank fusion; its k counts ranks from 0."""
-    weights = {"dense": query.weight_dense, "bm25": query.weight_bm25}
-    return models.QueryRequest(
-        prefetch=[
-            models.Prefetch(
-                query=lane.query,
-                using=lane.using,
-                filter=lane.filter,
-                params=lane.params,
-                limit=query.lane_limit,
-            )
-            for lane in lanes.values()
-        ],
-        query=models.RrfQuery(
-            rrf=models.Rrf(k=query.fusion_k + 1, weights=[weights[name] for name in lanes])
-        ),
-        limit=query.lane_limit * len(lanes),
-        with_payload=["document_id"],
-    )
 
 
 def _scored(answer: models.QueryResponse) -> list[Scored]:

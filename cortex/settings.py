@@ -128,11 +128,6 @@ class Settings(BaseSettings):
     fusion_k: int = Field(
         default=10, ge=0, description="RRF constant, Cormack et al. 2009; measured on the gate corpus"
     )
-    fusion: Literal["adapter", "index"] = Field(
-        default="adapter",
-        description="who fuses the lanes: Cortex (equal scores ordered by chunk id, so that results repeat) or the index "
-        "(its own weighted RRF, which orders equal scores by chance)",
-    )
     weight_dense: float = Field(
         default=1.5, ge=0, description="weight of the dense lane, in RRF and in the final score"
     )

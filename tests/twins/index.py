@@ -146,7 +146,7 @@ def _fuse(query: IndexQuery, lanes: dict[str, list[tuple[IndexPoint, float]]]) -
     found: dict[str, Candidate] = {}
     for name, lane in lanes.items():
         for rank, (point, score) in enumerate(lane, 1):
-            gain = 1 / (rank / weights[name] + query.fusion_k) if weights[name] else 0.0
+            gain = weights[name] / (query.fusion_k + rank)
             seen = found.get(point.chunk_id, Candidate(point.chunk_id, point.document_id, 0.0, LaneScores()))
             place = {f"{name}_score": score, f"{name}_rank": rank}
             found[point.chunk_id] = replace(seen, score=seen.score + gain, lanes=replace(seen.lanes, **place))

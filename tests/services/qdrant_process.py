@@ -1,0 +1,52 @@
+"""The embedded vector index as a process of its own, for tests that need nothing else."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+_READY_S = 60
+
+
+class QdrantProcess:
+    """`python -m cluster.engines.qdrant_server` on a folder and a free port."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = int(free.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.folder = folder
+        self._arguments = arguments
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it is ready."""
+        command = [sys.executable, "-m", "cluster.engines.qdrant_server", "--path", str(self.folder)]
+        self._process = subprocess.Popen([*command, "--port", str(self.port), *self._arguments])
+        ends_at = time.monotonic() + _READY_S
+        while True:
+            try:
+                httpx.get(f"{self.url}/readyz").raise_for_status()
+                return
+            except httpx.HTTPError:
+                if time.monotonic() > ends_at or self._process.poll() is not None:
+                    raise
+                time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """End it with SIGTERM; returns its exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(timeout=30)
