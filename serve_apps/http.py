@@ -12,7 +12,7 @@ from cortex.settings import Settings
 from serve_apps.guard import Guard
 from serve_apps.identity import Identity
 from serve_apps.metrics import Metrics
-from serve_apps.problems import MEDIA_TYPE, install
+from serve_apps.problems import MEDIA_TYPE, install, problem_kinds
 from serve_apps.routes.health import health_routes
 from serve_apps.routes.pages import page_routes
 from serve_apps.routes.queries import query_routes
@@ -68,6 +68,7 @@ def _describe(app: FastAPI) -> None:
             for path, operations in document["paths"].items():
                 for operation in operations.values():
                     _describe_operation(path, operation)
+            document["x-problems"] = problem_kinds()
             app.openapi_schema = document
         return app.openapi_schema
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 
 from fastapi import FastAPI, Request
@@ -9,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from cortex import errors
 from cortex.api import Problem
 from cortex.errors import CortexError, Forbidden, InputError, NotFound, Remedy, TooLarge, Unauthenticated
 from cortex.telemetry import new_trace_id
@@ -60,6 +62,23 @@ def problem_response(error: CortexError) -> Response:
     return Response(
         problem(error).model_dump_json(), status_code=error.status, headers=headers, media_type=MEDIA_TYPE
     )
+
+
+def problem_kinds() -> list[dict[str, str | int]]:
+    """List the kinds of error by status, with the meanings that the error tree's own documentation gives."""
+    meanings = dict(re.findall(r"(\w+) {2,}(\S.*?) {2,}\d{3}", errors.__doc__ or ""))
+    kinds = [
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, CortexError)
+    ]
+    return [
+        {
+            "code": kind.code,
+            "status": kind.status,
+            "remedy": kind.remedy.value,
+            "meaning": meanings.get(kind.__name__, ""),
+        }
+        for kind in sorted(kinds, key=lambda kind: (kind.status, kind.code))
+    ]
 
 
 def install(app: FastAPI) -> None:
