@@ -29,7 +29,7 @@ class BuildArgs(BaseModel):
     """What a Serve config may say. `backend` opens everything behind HTTP: `module:function` of the settings."""
 
     home: str = ""
-    backend: str = "serve_apps.parts:open_backend"
+    backend: str = "serve_apps.backend:open_backend"
 
 
 @serve.ingress()
@@ -47,6 +47,10 @@ class Query:
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return make_app(self._backend, self._settings)
+
+    async def __del__(self) -> None:
+        if hasattr(self, "_backend"):
+            await self._backend.close()
 
 
 def build(args: BuildArgs) -> Application:

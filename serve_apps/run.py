@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -48,8 +49,7 @@ def serve_until_told(settings: Settings, backend: str) -> None:
         serve.run(build(BuildArgs(home=str(settings.home), backend=backend)), name=APP_NAME, route_prefix="/")
         url = f"http://{settings.http_host}:{settings.http_port}"
         event("serve.ready", url=url)
-        write_document({"ready": True, "url": url, "pid": os.getpid()})
-        sys.stdout.flush()
+        click.echo(json.dumps({"ready": True, "url": url, "pid": os.getpid()}))
         stop.wait()
     finally:
         event("serve.stop")

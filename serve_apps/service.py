@@ -5,7 +5,7 @@ The fused placement gives it plain objects of one process; a staged one gives it
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,9 +53,14 @@ class SourceDesk(Protocol):
         """Register a folder of this machine and start loading it."""
 
 
+async def _nothing() -> None:
+    """Close nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """What one ingress serves."""
 
     queries: QueryService
     desk: SourceDesk
+    close: Callable[[], Awaitable[None]] = _nothing
