@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 
@@ -14,6 +15,10 @@ from adapters.catalog.migrate import migrate
 from cortex.settings import Settings
 from tests.databases import named, new_database
 from tests.services.homes import ScratchHome
+
+# Engines on the same machine make single examples slow now and then: that says nothing about a property.
+hypothesis.settings.register_profile("cortex", deadline=None)
+hypothesis.settings.load_profile("cortex")
 
 SEARCH_ENGINES = ("postgres", "qdrant", "spicedb")
 _TEMPLATE = "catalog_template"

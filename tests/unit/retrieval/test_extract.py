@@ -11,12 +11,13 @@ from cortex.errors import Unavailable
 from retrieval.extract import extract
 from retrieval.follow_up import follow_ups
 from retrieval.run import Run
-from tests.twins.query import TwinEmbedder, TwinLexical, fragment
+from tests.twins.embedder import HashingEmbedder
+from tests.twins.query import LEXICAL, fragment
 
 
-async def pick(question: str, *texts: str, embedder: TwinEmbedder | None = None) -> list[tuple[int, str]]:
+async def pick(question: str, *texts: str, embedder: HashingEmbedder | None = None) -> list[tuple[int, str]]:
     fragments = [fragment(number, text) for number, text in enumerate(texts, start=1)]
-    extracts = await extract(Run(), embedder, TwinLexical(), question, fragments)
+    extracts = await extract(Run(), embedder, LEXICAL, question, fragments)
     return [(each.fragment.number, each.sentence) for each in extracts]
 
 
@@ -26,7 +27,7 @@ async def test_the_sentence_that_answers_comes_first() -> None:
         "when does the harbour office open",
         "Boats are red. Bring papers.",
         "Fees are low. The harbour office does open at nine.",
-        embedder=TwinEmbedder(),
+        embedder=HashingEmbedder(),
     )
     assert picked[0] == (2, "The harbour office does open at nine.")
 
@@ -67,12 +68,12 @@ async def test_at_most_four_sentences_of_bounded_length() -> None:
 async def test_a_failing_embedder_leaves_words() -> None:
     """When sentences cannot be embedded they are picked by terms, and the run says so."""
 
-    class Broken(TwinEmbedder):
+    class Broken(HashingEmbedder):
         def embed_queries(self, texts: object) -> np.ndarray:
             raise Unavailable("down")
 
     run = Run()
-    extracts = await extract(run, Broken(), TwinLexical(), "kite", [fragment(1, "A red kite. A boat.")])
+    extracts = await extract(run, Broken(), LEXICAL, "kite", [fragment(1, "A red kite. A boat.")])
     assert extracts[0].sentence == "A red kite."
     assert [note.code for note in run.degraded] == ["embedder.failed"]
 
@@ -80,9 +81,9 @@ async def test_a_failing_embedder_leaves_words() -> None:
 @given(
     texts=st.lists(st.text(min_size=1, max_size=80), min_size=1, max_size=4), question=st.text(max_size=30)
 )
-@pytest.mark.parametrize("embedder", [None, TwinEmbedder()])
+@pytest.mark.parametrize("embedder", [None, HashingEmbedder()])
 def test_evidence_with_words_always_gives_a_sentence(
-    embedder: TwinEmbedder | None, texts: list[str], question: str
+    embedder: HashingEmbedder | None, texts: list[str], question: str
 ) -> None:
     """An answer that does not abstain is never empty."""
     import asyncio

@@ -7,7 +7,7 @@ import pytest
 from cortex.evidence import Hit, LaneScores
 from retrieval.fuse import Fusion, fuse
 from retrieval.wording import Wording
-from tests.twins.query import TwinLexical, hit
+from tests.twins.query import LEXICAL, hit
 
 EVEN = Fusion(weight_dense=1, weight_bm25=1, k=10, lane_limit=10)
 
@@ -19,7 +19,7 @@ def found(
 
 
 def fused(question: str, *hits: Hit, fusion: Fusion = EVEN) -> list[tuple[str, float]]:
-    ranked = fuse(hits, fusion, Wording(TwinLexical(), question))
+    ranked = fuse(hits, fusion, Wording(LEXICAL, question))
     return [(each.chunk_id, pytest.approx(each.score)) for each in ranked]
 
 
@@ -39,7 +39,7 @@ def test_words_count_as_little_as_the_best_passage_has_of_them() -> None:
 def test_ranks_are_counted_again_among_these_hits() -> None:
     """A gap that something unseen left in a lane closes."""
     hits = [found("a", "kite", (0.9, 3)), found("b", "kite", (0.8, 17))]
-    assert [each.lanes.dense_rank for each in fuse(hits, EVEN, Wording(TwinLexical(), "kite"))] == [1, 2]
+    assert [each.lanes.dense_rank for each in fuse(hits, EVEN, Wording(LEXICAL, "kite"))] == [1, 2]
 
 
 def test_what_lies_beyond_the_lane_limit_is_left_out() -> None:

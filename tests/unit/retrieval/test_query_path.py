@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cortex.errors import ChecksUnavailable, Forbidden, InputError, TimedOut, Unavailable
@@ -36,15 +36,15 @@ async def test_search_returns_what_the_reader_may_see_and_nothing_else() -> None
 
 async def test_refills_when_nine_tenths_of_the_pool_are_forbidden() -> None:
     """Where index and catalog lag behind SpiceDB, the pool is read deeper until the depth is authorised."""
-    documents = {f"d{n:03}": ["red kite " + "x" * (n % 7)] for n in range(300)}
+    documents = {f"d{n:03}": ["red kite " + "x" * (n % 7)] for n in range(80)}
     viewers = {name: ANN if int(name[1:]) % 10 == 7 else BOB for name in documents}
     world = TwinWorld(documents, viewers, shown=dict.fromkeys(documents, BOTH))
     result = await search(
-        world.parts(Plan(lane_limit=20, recheck_round=10)), person("ann"), Question("red kite", depth=12)
+        world.parts(Plan(lane_limit=5, recheck_round=4)), person("ann"), Question("red kite", depth=5)
     )
-    assert len(result.hits) == 12
+    assert len(result.hits) == 5
     assert {viewers[name] for name in seen(result)} == {ANN}
-    assert world.calls["search"] == 3  # 20, 80 and 320 deep
+    assert world.calls["search"] == 3  # 5, 20 and 80 deep
     assert len(world.checked) == len(set(world.checked))  # no document is checked twice
 
 
@@ -62,7 +62,7 @@ async def test_refill_ends_with_the_pool() -> None:
 
 async def test_a_pool_without_end_is_given_up_with_a_note() -> None:
     """At the depth limit the search stops and says that more may exist."""
-    documents = {f"d{n:03}": ["red kite"] for n in range(200)}
+    documents = {f"d{n:03}": ["red kite"] for n in range(70)}
     world = TwinWorld(documents, dict.fromkeys(documents, BOB), shown=dict.fromkeys(documents, BOTH))
     result = await search(world.parts(Plan(lane_limit=1)), person("ann"), Question("red kite", depth=1))
     assert not result.hits
@@ -187,10 +187,10 @@ WORDS = ("kite", "red", "blue", "flies", "lands", "over", "the", "harbour")
 
 @st.composite
 def worlds(draw: st.DrawFn) -> TwinWorld:
-    """Up to a dozen documents of up to three chunks, shown to ann, bob, both or nobody."""
+    """A few documents of up to three chunks, shown to ann, bob, both or nobody."""
     texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
     documents = draw(
-        st.dictionaries(st.sampled_from("abcdefghijkl"), st.lists(texts, min_size=1, max_size=3), min_size=1)
+        st.dictionaries(st.sampled_from("abcdefgh"), st.lists(texts, min_size=1, max_size=3), min_size=1)
     )
     audience = st.sampled_from([ANN, BOB, BOTH, frozenset[str]()])
     viewers = {name: draw(audience) for name in documents} | {"z": ANN}
@@ -198,10 +198,17 @@ def worlds(draw: st.DrawFn) -> TwinWorld:
 
 
 def plain(result: SearchResult) -> SearchResult:
-    """A result without what depends on the clock or on how ids are counted in a world."""
-    return replace(result, timings_ms={}, trace_id="")
+    """A result without what depends on the clock or on how a world numbers its profiles."""
+    return replace(
+        result,
+        hits=tuple(replace(hit, profile_id=0) for hit in result.hits),
+        fragments=tuple(replace(each, hit=replace(each.hit, profile_id=0)) for each in result.fragments),
+        timings_ms={},
+        trace_id="",
+    )
 
 
+@settings(max_examples=60)
 @given(world=worlds(), words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=4))
 def test_non_interference(world: TwinWorld, words: list[str]) -> None:
     """A search equals, to the last score, that over a world that physically lacks what the reader may not see."""
@@ -212,7 +219,8 @@ def test_non_interference(world: TwinWorld, words: list[str]) -> None:
     assert plain(here) == plain(there)
 
 
-@given(world=worlds(), stale=st.sets(st.sampled_from("abcdefghijkl")))
+@settings(max_examples=60)
+@given(world=worlds(), stale=st.sets(st.sampled_from("abcdefgh")))
 def test_non_interference_while_the_filter_lags(world: TwinWorld, stale: set[str]) -> None:
     """Documents that only the late checks hold back take no rank from those that may be seen (dense lane)."""
     plan = Plan(lane_limit=3, recheck_round=2)

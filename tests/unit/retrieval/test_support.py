@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cortex.evidence import Hit, LaneScores, Support
 from retrieval.support import weigh_support
 from retrieval.wording import Wording, rarities, term_share
-from tests.twins.query import TwinLexical, hit
+from tests.twins.query import LEXICAL, hit
 
 WORDS = st.lists(st.sampled_from(["kite", "red", "blue", "harbour"]), max_size=5)
 
@@ -21,7 +21,7 @@ def found(text: str, cosine: float | None, score: float = 0.1) -> Hit:
 
 
 def weigh(question: str, hits: list[Hit], abstain_below: float) -> Support:
-    return weigh_support(Wording(TwinLexical(), question), hits, abstain_below)
+    return weigh_support(Wording(LEXICAL, question), hits, abstain_below)
 
 
 def test_nothing_found_supports_nothing() -> None:
