@@ -23,6 +23,7 @@ from data_jobs.parsers.wire import encode_result, pack, unpack
 
 # The parent gives up first; the alarm is for a child whose parent is gone.
 _ALARM_GRACE_S = 5.0
+_MAX_OUTPUT_BYTES = 1_000_000  # libraries may complain to the output file without end
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _FORBIDDEN = ("socket.connect", "socket.bind", "socket.getaddrinfo", "subprocess.", "os.system", "os.exec", "os.fork",
               "os.posix_spawn", "os.remove", "os.rename", "shutil.", "urllib.", "ftplib.", "smtplib.")  # fmt: skip
@@ -36,13 +37,13 @@ def main() -> None:
     for module in modules:
         import_module(module)
     _confine(int(memory_bytes))
+    _send(connection, {"is_ready": True}, b"")
     while (request := _next(connection)) is not None:
         head, content = request
         signal.setitimer(signal.ITIMER_REAL, float(head["timeout_s"]) + _ALARM_GRACE_S)
         result = _parse(content, str(head["name"]), str(head["media_type"]))
         del request, content
-        for piece in pack(*encode_result(result)):
-            connection.sendall(piece)
+        _send(connection, *encode_result(result))
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
@@ -71,6 +72,7 @@ def _where(error: BaseException) -> str:
 def _confine(memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_MAX_OUTPUT_BYTES, _MAX_OUTPUT_BYTES))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.addaudithook(_refuse)
@@ -82,6 +84,11 @@ def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
         raise PermissionError("a parser may not write files")
     if event.startswith(_FORBIDDEN):
         raise PermissionError(f"a parser may not call {event}")
+
+
+def _send(connection: socket.socket, head: dict[str, Any], tail: bytes) -> None:
+    for piece in pack(head, tail):
+        connection.sendall(piece)
 
 
 def _next(connection: socket.socket) -> tuple[dict[str, Any], bytes] | None:

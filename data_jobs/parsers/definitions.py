@@ -181,6 +181,8 @@ def _name(node: Any) -> str:
 
 def _name_node(node: Any) -> Any | None:
     for _ in range(_MAX_DEPTH):
+        if node.type.endswith("identifier"):  # also a qualified one, `A::f`
+            return node
         found = node.child_by_field_name("name")
         if found is not None:
             return found
@@ -188,8 +190,6 @@ def _name_node(node: Any) -> Any | None:
         if inner is None:
             break
         node = inner
-    if node.type.endswith("identifier"):
-        return node
     found = node.child_by_field_name("type") or next(
         (child for child in node.named_children if child.type.endswith(_NAME_ENDS)), None
     )

@@ -90,8 +90,8 @@ def _add_body(builder: BodyBuilder, part: Message) -> None:
 
 
 def _attachments(message: EmailMessage, body: Message | None) -> Iterator[Attachment]:
-    for part in message.walk():
-        if part is body or (part.is_multipart() and part.get_content_type() != "message/rfc822"):
+    for part in _leaves(message):
+        if part is body:
             continue
         name = _file_name(part)
         is_attached = bool(name) or part.get_content_disposition() == "attachment"
@@ -101,6 +101,17 @@ def _attachments(message: EmailMessage, body: Message | None) -> Iterator[Attach
                 yield Attachment(name or "message.eml", "message/rfc822", inner.as_bytes())
         elif is_attached:
             yield Attachment(name, part.get_content_type(), _payload(part))
+
+
+def _leaves(part: Message) -> Iterator[Message]:
+    """Yield the parts that hold something, in order; a mail inside is one part, which is not entered."""
+    inner = part.get_payload() if part.get_content_maintype() == "multipart" else None
+    if not isinstance(inner, list):
+        yield part
+        return
+    for one in inner:
+        if isinstance(one, Message):
+            yield from _leaves(one)
 
 
 def _file_name(part: Message) -> str:

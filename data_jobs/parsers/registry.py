@@ -49,7 +49,8 @@ def parse(content: bytes, name: str, media_type: str = "") -> ParsedBody:
     format_name = own or sniff(content, name, media_type)
     parsed = find(format_name)(content, name)
     if not parsed.blocks:
-        raise unparsable(FailureCode.NO_TEXT, f"no text was found in it ({format_name})")
+        hint = 'if it shows text in pictures, install the extra "documents" for OCR'
+        raise unparsable(FailureCode.NO_TEXT, "no text was found in it", hint)
     return parsed
 
 

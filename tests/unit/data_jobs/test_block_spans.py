@@ -9,9 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cortex.documents import BlockKind, ParsedBody
+from cortex.errors import Unparsable
+from data_jobs.parsers.asciidoc import parse_asciidoc
+from data_jobs.parsers.captions import parse_captions
 from data_jobs.parsers.code import parse_code
+from data_jobs.parsers.delimited import parse_delimited
 from data_jobs.parsers.html import parse_html
 from data_jobs.parsers.markdown import parse_markdown
+from data_jobs.parsers.org import parse_org
+from data_jobs.parsers.rst import parse_rst
+from data_jobs.parsers.rtf import parse_rtf
+from data_jobs.parsers.tex import parse_tex
 from data_jobs.parsers.text import parse_text
 
 # Pieces that mean something to one of the formats, mixed with any characters at all.
@@ -23,6 +31,13 @@ PIECES = st.one_of(
     ),
     st.text(max_size=12),
 )  # fmt: skip
+
+
+def parse_rtf_text(content: bytes, name: str) -> ParsedBody:
+    return parse_rtf(b"{\\rtf1 " + content, name)
+
+
+MARKUPS = [parse_asciidoc, parse_rst, parse_org, parse_tex, parse_captions, parse_rtf_text]
 FILES = st.lists(PIECES, max_size=60).map("".join)
 
 
@@ -44,12 +59,22 @@ def check(parsed: ParsedBody) -> None:
             assert block.heading_path == tuple(text for _, text in headings)
 
 
-@pytest.mark.parametrize("parser", [parse_text, parse_markdown, parse_html, parse_code])
+@pytest.mark.parametrize("parser", [parse_text, parse_markdown, parse_html, parse_code, *MARKUPS])
 @given(text=FILES)
 @settings(max_examples=150, deadline=None)
 def test_blocks_are_spans(parser: Callable[[bytes, str], ParsedBody], text: str) -> None:
     """Any text, read as any of the formats, gives blocks that are exact spans, with heading paths that add up."""
     check(parser(text.encode("utf-8", "surrogatepass"), "a.py"))
+
+
+@given(text=FILES)
+@settings(max_examples=150, deadline=None)
+def test_records_are_spans(text: str) -> None:
+    """Any text read as a table gives exact spans, or is refused as malformed."""
+    try:
+        check(parse_delimited(text.encode("utf-8", "surrogatepass"), "a.csv"))
+    except Unparsable as error:
+        assert error.error_code == "document.corrupt"
 
 
 @given(content=st.binary(max_size=400))
