@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,13 +14,15 @@ from adapters import onnx_embedder
 from adapters.onnx_embedder import OnnxEmbedder, built_in_files
 from cortex.errors import InputError, Misconfigured
 from cortex.settings import Settings
+from tests.unit.adapters.tiny_onnx import WORDS, write_encoder
+
+TABLE = np.random.default_rng(0).standard_normal((len(WORDS), 6)).astype(np.float32)
+CLS, SEP, CAT, DOG = (WORDS.index(word) for word in ("[CLS]", "[SEP]", "cat", "dog"))
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    files = built_in_files()
-    shutil.copy(files.graph, tmp_path / "model.onnx")
-    shutil.copy(files.tokenizer, tmp_path / "tokenizer.json")
+    write_encoder(tmp_path, TABLE)
     return tmp_path
 
 
@@ -31,40 +32,65 @@ def open_folder(folder: Path, max_tokens: int = 256) -> OnnxEmbedder:
     )
 
 
-def test_a_folder_with_the_same_files_gives_the_same_vectors(folder: Path) -> None:
-    """The built-in model copied to a folder embeds alike under its folder's name."""
-    built_in, own = OnnxEmbedder.from_settings(Settings()), open_folder(folder)
-    assert np.array_equal(built_in.embed_documents(["a b c"]), own.embed_documents(["a b c"]))
-    assert own.version.startswith(f"{folder.name}.")
+def set_pooling(folder: Path, mode: str) -> None:
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps({f"pooling_mode_{mode}": True}))
+
+
+@pytest.mark.parametrize(
+    ("mode", "pooled"),
+    [
+        ("mean_tokens", TABLE[[CLS, CAT, DOG, SEP]].mean(axis=0)),
+        ("cls_token", TABLE[CLS]),
+        ("max_tokens", TABLE[[CLS, CAT, DOG, SEP]].max(axis=0)),
+    ],
+)
+def test_hidden_states_are_pooled_as_configured(folder: Path, mode: str, pooled: np.ndarray) -> None:
+    """Mean, first token or maximum over a text's own tokens, padding left out, scaled to norm 1."""
+    set_pooling(folder, mode)
+    vector, _ = open_folder(folder).embed_documents(["cat dog", "the cat sleeps the dog barks"])
+    assert vector == pytest.approx(pooled / np.linalg.norm(pooled), abs=1e-6)
+
+
+def test_another_pooling_is_refused(folder: Path) -> None:
+    """A pooling that this encoder does not do is refused, not replaced."""
+    set_pooling(folder, "weightedmean_tokens")
+    with pytest.raises(Misconfigured) as caught:
+        open_folder(folder)
+    assert caught.value.error_code == "model.invalid"
 
 
 def test_the_version_changes_with_whatever_changes_the_vectors(folder: Path) -> None:
     """Window, pooling and prefix are part of the version; reopening the same files keeps it."""
     versions = [open_folder(folder).version, open_folder(folder).version, open_folder(folder, 128).version]
-    (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_cls_token": True}))
+    set_pooling(folder, "cls_token")
     versions.append(open_folder(folder).version)
     prompts = {"prompts": {"query": "query: ", "passage": "passage: "}}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
     versions.append(open_folder(folder).version)
     assert versions[0] == versions[1]
     assert len(set(versions)) == 4
+    assert all(version.startswith(f"{folder.name}.") for version in versions)
 
 
 def test_prefixes_are_put_before_questions_and_passages(folder: Path) -> None:
     """With prompts configured, a question and a passage of the same words differ."""
-    prompts = {"prompts": {"query": "query: ", "document": "passage: "}}
+    plain = open_folder(folder)
+    prompts = {"prompts": {"query": "the ", "document": "dog "}}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
-    prefixed, plain = open_folder(folder), OnnxEmbedder.from_settings(Settings())
-    assert np.array_equal(prefixed.embed_queries(["mail"]), plain.embed_queries(["query: mail"]))
-    assert np.array_equal(prefixed.embed_documents(["mail"]), plain.embed_documents(["passage: mail"]))
+    prefixed = open_folder(folder)
+    assert np.array_equal(prefixed.embed_queries(["cat"]), plain.embed_queries(["the cat"]))
+    assert np.array_equal(prefixed.embed_documents(["cat"]), plain.embed_documents(["dog cat"]))
 
 
 def test_text_past_the_window_is_cut_off(folder: Path) -> None:
-    """Two passages that differ only past the window get the same vector."""
-    embedder = open_folder(folder, max_tokens=16)
-    a, b = embedder.embed_documents(["word " * 20 + "apples", "word " * 20 + "pears"])
-    assert np.array_equal(a, b)
+    """Two passages that differ only past the window get the same vector; the model's own limit counts too."""
+    passages = ["cat " * 40 + "dog", "cat " * 40 + "barks"]
+    whole = open_folder(folder).embed_documents(passages)
+    assert not np.array_equal(whole[0], whole[1])
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 32}))
+    cut = open_folder(folder).embed_documents(passages)
+    assert np.array_equal(cut[0], cut[1])
 
 
 def test_a_changed_built_in_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
