@@ -261,8 +261,8 @@ function onKey(event) {
   }
   if (isTyping || $("asking").hidden) return;
   const move = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
-  const isInPanel = $("panel").contains(event.target) && event.key.startsWith("Arrow");
-  if (move && !isInPanel && !event.target.matches("input") && state.fragments.length) step(move);
+  const isTaken = event.key.startsWith("Arrow") && ($("panel").contains(event.target) || event.target.matches("input"));
+  if (move && !isTaken && state.fragments.length) step(move);
   else if (event.key === "/") $("question").focus();
   else if (event.key === "?") $("help").showModal();
   else if (/^[1-9]$/.test(event.key)) openCitation(Number(event.key));
