@@ -66,7 +66,7 @@ class PostgresAccess:
                     f"{user_id} is not registered", code="user.unknown", hint="cortex access add-user"
                 )
             groups = tuple(GroupOfUser(*row) for row in connection.execute(_SQL["groups_of_user"], values))
-            profile_ids = [row[0] for row in connection.execute(_SQL["profiles"], values)]
+            profile_ids = (connection.execute(_SQL["profiles"], values).fetchone() or ([],))[0]
             counted = connection.execute(
                 _SQL["documents_of_profiles"], {**values, "profile_ids": profile_ids}
             ).fetchone()

@@ -25,13 +25,14 @@ _SQL = queries("reading")
 # A question should fail fast when Postgres is gone, and survive the 0.3 s of a restart.
 _CONNECT_TIMEOUT_S = 2.0
 _POOL_SIZE = 8
-# Compiling a query costs more than running these.
-_OPTIONS = "-c statement_timeout=10s -c jit=off -c timezone=UTC"
+# Compiling a query costs more than running these, and rows are found by key, from memory or a flash disk.
+_OPTIONS = "-c statement_timeout=10s -c jit=off -c random_page_cost=1.1 -c timezone=UTC"
 # 10,000 people with 1,000 profiles each would be some 300 MB; most have a few dozen.
 _PERMITS_KEPT = 10_000
 _WRITES_WAIT_S: Final = 2.0
 _POLL_S: Final = 0.01
 _ANY = 2**62
+_PROFILE_AT: Final = 19  # in a row of `hydrate` or `document_chunks`
 
 
 class PostgresQueryCatalog:
@@ -74,7 +75,7 @@ class PostgresQueryCatalog:
             profile_ids = self._profile_ids.get(key)
             if profile_ids is None:
                 rows = await connection.execute(_SQL["permitted_profiles"], values)
-                profile_ids = tuple(profile_id for (profile_id,) in await rows.fetchall())
+                profile_ids = tuple((await rows.fetchone() or ((),))[0])
         self._keep(key, profile_ids)
         return Permit(principal, profile_ids, revision, token)
 
@@ -82,19 +83,23 @@ class PostgresQueryCatalog:
         """Load the candidates that are shown, not deleted and within the permit, in the candidates' order."""
         if not candidates or not permit.profile_ids:
             return []
-        values = {"chunk_ids": [candidate.chunk_id for candidate in candidates], **_scope(permit)}
+        values = {
+            "chunk_ids": [candidate.chunk_id for candidate in candidates],
+            "tenant_id": permit.principal.tenant_id,
+        }
         async with self._connection() as connection:
             rows = await (await connection.execute(_SQL["hydrate"], values)).fetchall()
-        return [_hit(row, candidates[row[0] - 1].score, candidates[row[0] - 1].lanes) for row in rows]
+        asked = [(row, candidates[row[0] - 1]) for row in _within(permit, rows)]
+        return [_hit(row, candidate.score, candidate.lanes) for row, candidate in asked]
 
     async def document_hits(self, document_id: str, permit: Permit) -> list[Hit]:
         """Load all chunks of one visible document in order; empty when unknown or not visible."""
         if "\x00" in document_id or not permit.profile_ids:
             return []
-        values = {"document_id": document_id, **_scope(permit)}
+        values = {"document_id": document_id, "tenant_id": permit.principal.tenant_id}
         async with self._connection() as connection:
             rows = await (await connection.execute(_SQL["document_chunks"], values)).fetchall()
-        return [_hit(row, 0.0, LaneScores()) for row in rows]
+        return [_hit(row, 0.0, LaneScores()) for row in _within(permit, rows)]
 
     async def permission_token(self) -> str:
         """Return the newest token that SpiceDB acknowledged, once the changes queued by now are in it.
@@ -193,8 +198,10 @@ class PostgresQueryCatalog:
                 yield connection
 
 
-def _scope(permit: Permit) -> dict[str, Any]:
-    return {"tenant_id": permit.principal.tenant_id, "profile_ids": list(permit.profile_ids)}
+def _within(permit: Permit, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Keep the rows whose profile the permit holds. Compared here: sending 4,500 ids along took 25 ms of processor."""
+    profile_ids = frozenset(permit.profile_ids)
+    return [row for row in rows if row[_PROFILE_AT] in profile_ids]
 
 
 def _storable(text: str) -> str:
