@@ -76,10 +76,9 @@ class Package:
 
 
 def comment_text(author: str, date: str, text: str) -> str:
-    """Write a reviewer's comment with who said it when."""
-    said = f" by {author}" if author else ""
-    said += f" on {date[:10]}" if date else ""
-    return f"Comment{said}: {' '.join(text.split())}"
+    """Write a reviewer's comment with who said it when: `Ana (comment, 2026-03-02): text`."""
+    said = f"comment, {date[:10]}" if date else "comment"
+    return f"{author or 'Somebody'} ({said}): {' '.join(text.split())}"
 
 
 def drawing_texts(root: Any) -> list[str]:

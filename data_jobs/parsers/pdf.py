@@ -161,7 +161,7 @@ def _outline(document: pypdfium2.PdfDocument) -> Outline:
 def _finish(
     document: pypdfium2.PdfDocument, builder: BodyBuilder, found_title: str, blank: list[int]
 ) -> ParsedBody:
-    info = document.get_metadata_dict(skip_empty=True)
+    info = _info(document)
     given = info.get("Title", "")
     meta = {key.lower(): info[key] for key in ("Subject", "Keywords") if info.get(key)}
     meta["pages"] = str(len(document))
@@ -174,6 +174,16 @@ def _finish(
         updated_at=_date(info.get("ModDate", "")),
         meta=meta,
     )
+
+
+def _info(document: pypdfium2.PdfDocument) -> dict[str, str]:
+    info = {}
+    for key in ("Title", "Author", "Subject", "Keywords", "CreationDate", "ModDate"):
+        try:
+            info[key] = document.get_metadata_value(key)
+        except UnicodeDecodeError:
+            continue  # damaged metadata costs itself only
+    return info
 
 
 def _date(text: str) -> datetime | None:

@@ -58,6 +58,7 @@ class ParserProcess:
             self._process = subprocess.Popen(
                 [
                     sys.executable,
+                    "-P",  # a folder that is being read must not be imported from
                     "-m",
                     "data_jobs.parsers.child",
                     str(theirs.fileno()),

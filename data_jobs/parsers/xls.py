@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Iterator
 from datetime import datetime
 
 import xlrd
+from xlrd.compdoc import CompDocError
 
 from cortex.documents import ParsedBody
 from data_jobs.parsers.body import BodyBuilder
@@ -20,7 +22,7 @@ def parse_xls(content: bytes) -> ParsedBody:
     try:
         # Formats are needed to tell dates and percentages from plain numbers.
         book = xlrd.open_workbook(file_contents=content, logfile=io.StringIO(), formatting_info=True)
-    except xlrd.XLRDError as error:
+    except (xlrd.XLRDError, CompDocError, struct.error) as error:
         if "encrypted" in str(error).lower():
             raise unparsable(
                 FailureCode.ENCRYPTED, "it is protected by a password", "remove the password"

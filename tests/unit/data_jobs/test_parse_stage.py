@@ -81,6 +81,15 @@ def test_parsers_cannot_write(stage: ParseStage, tmp_path: Path) -> None:
     assert not target.exists()
 
 
+def test_the_folder_being_read_is_not_imported_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file named like a module, in the folder where ingest was started, does not run."""
+    (tmp_path / "email.py").write_text("raise SystemExit(9)")
+    (tmp_path / "lxml.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(tmp_path)
+    with ParseStage(LIMITS) as stage:
+        assert isinstance(stage.parse(b"<p>fine</p>", "a.html"), ParsedBody)
+
+
 def test_the_child_is_reused_and_ends_with_the_stage() -> None:
     """Many files share one child, and closing the stage leaves no process behind."""
     before = {child.pid for child in psutil.Process().children()}
