@@ -104,6 +104,8 @@ def _look(entry: os.DirEntry[str], external_id: str, root: Path) -> Entry | Fold
         state = entry.stat(follow_symlinks=False)
         if stat.S_ISLNK(state.st_mode):
             return _link_failure(Path(entry.path), external_id, root)
+    except FileNotFoundError:
+        return FetchFailure(external_id, "file.vanished", "it vanished while its folder was listed")
     except OSError as error:
         return FetchFailure(external_id, "file.unreadable", _reason(error))
     if stat.S_ISDIR(state.st_mode):

@@ -27,6 +27,7 @@ class Row:
     signature: bytes = b""
     chunks: tuple[Chunk, ...] = ()
     vectors: tuple[ChunkVectors, ...] = ()
+    n_chunks: int = 0
     is_unchanged: bool = False
     failure: FetchFailure | None = None
 
