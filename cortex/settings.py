@@ -106,6 +106,11 @@ class Settings(BaseSettings):
         default=256, ge=16, description="the model's window; MiniLM was trained at 256 or less"
     )
 
+    # Loading
+    ingest_workers: int = Field(
+        default=0, ge=0, description="processes of a bulk load that parse and embed; 0: one per core of Ray"
+    )
+
     # Chunking
     chunk_target_tokens: int = Field(
         default=200,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 
 from connectors.registry import build_connector
 from cortex.ports import Connector, SourceConfig
 from cortex.settings import Settings
 from data_jobs.fingerprints import recipe_of
-from data_jobs.parts import Models, Stores, build_models, open_stores
+from data_jobs.parts import Models, Stores, build_models, deliver_queued, open_catalog, open_stores
 from data_jobs.rows import Row
 from data_jobs.run import Counts, IngestReport, Load, SyncRun
 from data_jobs.source_lock import source_lock
@@ -24,13 +26,14 @@ def ingest(
     on_progress: Callable[[Counts], None] = lambda counts: None,
 ) -> IngestReport:
     """Load one source in this process; raises InputError when it cannot be listed, Conflict while it is loaded."""
-    with source_lock(settings, config.source_id), open_stores(settings) as stores:
+    with source_lock(settings, config.source_id), open_catalog(settings) as catalog:
         models = build_models(settings)
         load = build_load(settings, config, models, allows_empty=allows_empty, on_progress=on_progress)
-        stores.index.ensure(models.embedder.version, models.embedder.dimension)
         with ParseStage(settings) as parse:
-            work = LocalWork(settings, load.connector, parse, stores, models)
-            return SyncRun(load, stores.catalog).run(work)
+            stores = partial(open_stores, settings, catalog, models)
+            report = SyncRun(load, catalog).run(LocalWork(settings, load.connector, parse, stores, models))
+        deliver_queued(settings)
+    return report
 
 
 def build_load(
@@ -53,17 +56,28 @@ def build_load(
 
 
 class LocalWork:
-    """Does the heavy work in this process; only parsing happens in a confined child."""
+    """Does the heavy work in this process; only parsing happens in a confined child. Stores open with the first row."""
 
     def __init__(
-        self, settings: Settings, connector: Connector, parse: ParseStage, stores: Stores, models: Models
+        self,
+        settings: Settings,
+        connector: Connector,
+        parse: ParseStage,
+        open_stores: Callable[[], Stores],
+        models: Models,
     ) -> None:
-        self._prepare = build_prepare(settings, connector, parse, stores.objects, models)
-        self._embed = EmbedRows(models)
-        self._upsert = UpsertRows(stores, models)
+        self._settings = settings
+        self._connector = connector
+        self._parse = parse
+        self._open_stores = open_stores
+        self._models = models
 
     def __call__(self, rows: Iterator[Row]) -> Iterator[Row]:
         """Yield each document when it is settled: written, found unchanged, or failed."""
-        prepared = (prepare_one(self._prepare, row) for row in rows)
-        for batch in batches(prepared):
-            yield from self._upsert(self._embed(batch))
+        for first in rows:
+            stores, models = self._open_stores(), self._models
+            prepare = build_prepare(self._settings, self._connector, self._parse, stores.objects, models)
+            embed, upsert = EmbedRows(models), UpsertRows(stores, models)
+            prepared = (prepare_one(prepare, row) for row in chain([first], rows))
+            for batch in batches(prepared):
+                yield from upsert(embed(batch))

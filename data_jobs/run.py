@@ -33,7 +33,7 @@ _TEXTLESS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How far a run is. `total` items are listed; each becomes indexed, unchanged or failed."""
+    """How far a run is. `total` entries are listed; each becomes indexed, unchanged or failed."""
 
     total: int = 0
     indexed: int = 0
@@ -122,7 +122,8 @@ class SyncRun:
         found = survey(load.connector, known, load.recipe)
         self._failures += found.failures
         self._refuse_vanished(found, known)
-        self._count(total=found.n_items, unchanged=found.n_unchanged, failed=len(found.failures))
+        n_failed = len(found.failures)
+        self._count(total=found.n_items + n_failed, unchanged=found.n_unchanged, failed=n_failed)
         self._settle_access(found)
         for document in found.gone:
             patiently(partial(catalog.tombstone, document.document_id))

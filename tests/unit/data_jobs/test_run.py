@@ -60,7 +60,7 @@ class World:
             self.settings, config, models, allows_empty=allows_empty, on_progress=lambda counts: None
         )
         stores = Stores(self.catalog, self.index, self.objects)
-        work = LocalWork(self.settings, load.connector, self.parse, stores, models)
+        work = LocalWork(self.settings, load.connector, self.parse, lambda: stores, models)
         return SyncRun(load, self.catalog).run(work)
 
     def relay(self) -> None:

@@ -1,0 +1,198 @@
+"""The commands `cortex ingest` and `cortex sources`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cortex.console import command, json_option, write_document, write_progress
+from cortex.errors import InputError
+from cortex.ids import source_id
+from cortex.ports import SourceConfig
+from cortex.settings import Settings, settings
+from data_jobs.run import Counts, IngestReport
+
+_PROGRESS_EVERY_S = 0.5
+
+
+@click.group()
+def ingest() -> None:
+    """Load documents: only what is new or changed is read, and what is gone is hidden.
+
+    A run can be stopped at any time; the next one goes on.
+    """
+
+
+@ingest.command("files")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--collection", default="default", show_default=True, help="The group that searches can name.")
+@click.option("--name", default="", help="What to call the source; its absolute path if not given.")
+@click.option(
+    "--access",
+    type=click.Choice(["posix", "file-only"]),
+    default="posix",
+    show_default=True,
+    help="Who may read where no access file says so: POSIX owner, group and modes, or nobody.",
+)
+@click.option("--allow-empty", is_flag=True, help="Hide every document of a source that is now empty.")
+@click.option("--no-ray", is_flag=True, help="Load in this process instead of the running Ray.")
+@json_option
+@command
+def ingest_files(
+    path: Path, collection: str, name: str, access: str, allow_empty: bool, no_ray: bool, as_json: bool
+) -> None:
+    """Load the folder or file PATH, with its access lists.
+
+    Prints what was indexed, unchanged and removed, and each file that failed, with the reason.
+    """
+    given = settings()
+    config = files_source(given, path, collection, name, access)
+    load: Callable[..., IngestReport]
+    if no_ray:
+        from data_jobs.ingest import ingest as load
+    else:
+        from data_jobs.ray_ingest import ray_ingest as load
+    with _progress(as_json) as on_progress:
+        report = load(given, config, allows_empty=allow_empty, on_progress=on_progress)
+    if as_json:
+        write_document(report)
+    else:
+        _show(report)
+
+
+def files_source(
+    given: Settings, path: Path, collection: str = "default", name: str = "", access: str = "posix"
+) -> SourceConfig:
+    """Describe a folder or file of this machine as a source; raises InputError when it does not exist."""
+    root = path.expanduser().resolve()
+    if not root.exists():
+        raise InputError(
+            f"{root} does not exist",
+            code="source.unreadable",
+            hint="what was loaded from it before stays; check the path, or mount it",
+        )
+    home = given.home.resolve()
+    if root == home or root in home.parents or home in root.parents:
+        raise InputError(
+            f"{root} holds Cortex's own data",
+            code="folder.own",
+            hint="load a folder inside of it, or beside it",
+        )
+    name = name or str(root)
+    options = {"root": str(root), "access": access}
+    return SourceConfig(
+        given.tenant_id, source_id(given.tenant_id, "files", name), "files", name, collection, options
+    )
+
+
+@click.group()
+def sources() -> None:
+    """See what is loaded."""
+
+
+@sources.command("list")
+@json_option
+@command
+def list_sources(as_json: bool) -> None:
+    """List the sources with their documents and their last run."""
+    from data_jobs.parts import open_catalog
+
+    with open_catalog(settings()) as catalog:
+        listed = catalog.list_sources(settings().tenant_id)
+    if as_json:
+        write_document({"sources": listed})
+    elif listed:
+        _show_sources(listed)
+    else:
+        click.echo("nothing is loaded yet; try: cortex ingest files PATH")
+
+
+@contextmanager
+def _progress(as_json: bool) -> Iterator[Callable[[Counts], None]]:
+    """Report progress on stderr: NDJSON, or a bar with rate and time left."""
+    last_at = 0.0
+
+    def is_due(counts: Counts) -> bool:
+        nonlocal last_at
+        is_last = _done(counts) >= counts.total
+        if not is_last and time.monotonic() - last_at < _PROGRESS_EVERY_S:
+            return False
+        last_at = time.monotonic()
+        return True
+
+    if as_json:
+        yield lambda counts: write_progress("ingest.progress", **counts.as_dict()) if is_due(counts) else None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]:.1f} chunks/s"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("loading", total=None, rate=0.0)
+        started = time.monotonic()
+
+        def show(counts: Counts) -> None:
+            if is_due(counts):
+                rate = counts.chunks / max(time.monotonic() - started, 1e-9)
+                bar.update(task, total=counts.total, completed=_done(counts), rate=rate)
+
+        yield show
+
+
+def _done(counts: Counts) -> int:
+    return counts.indexed + counts.unchanged + counts.failed
+
+
+def _show(report: IngestReport) -> None:
+    rate = f", {report.chunks / report.seconds:.1f} chunks/s" if report.chunks and report.seconds else ""
+    click.echo(
+        f"indexed {report.indexed}, unchanged {report.unchanged}, removed {report.removed}, "
+        f"failed {len(report.failed)}; access changed on {report.access_changed} "
+        f"({report.seconds:.1f} s{rate})"
+    )
+    if report.failed:
+        _print_table(
+            ("file", "code", "reason"),
+            [(failed.path or ".", failed.code, failed.reason) for failed in report.failed],
+        )
+
+
+def _show_sources(listed: list[Any]) -> None:
+    rows = []
+    for source in listed:
+        run = source["run"]
+        state = f"{run['status']}, {run['started_at']:%Y-%m-%d %H:%M}" if run else "never loaded"
+        failed = str(len(run["failures"])) if run else ""
+        rows.append(
+            (
+                source["name"],
+                source["source_type"],
+                source["collection"],
+                str(source["n_documents"]),
+                state,
+                failed,
+            )
+        )
+    _print_table(("source", "type", "collection", "documents", "last run", "failed"), rows)
+
+
+def _print_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(*head)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    Console().print(table)
