@@ -16,7 +16,7 @@ MAX_BODY_BYTES = 64_000_000
 MAX_BLOCKS = 500_000
 
 # NUL cannot be stored in Postgres, lone surrogates cannot be encoded, other controls are never text.
-_UNSTORABLE = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f\ud800-\udfff\ufeff\ufffe\uffff]")
+_UNSTORABLE = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
 _BLANK_RUN = re.compile(r"\n\s*\n")
 _DENSE = frozenset({BlockKind.LIST, BlockKind.TABLE_ROW, BlockKind.TURN})
 

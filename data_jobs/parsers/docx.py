@@ -24,6 +24,7 @@ _TRANSPARENT = frozenset(
      "dir", "bdo", "body", "altChunk", "p", "r"}
 )  # fmt: skip
 _MAX_SPAN = 100
+_CHECKBOXES = str.maketrans({"☒": "[x]", "☑": "[x]", "☐": "[ ]"})
 
 
 def parse_docx(archive: Archive, name: str) -> ParsedBody:
@@ -140,7 +141,7 @@ def _collect(element: Any, parts: list[str]) -> None:
     for part in element:
         match local(part):
             case "t":
-                parts.append(part.text or "")
+                parts.append((part.text or "").translate(_CHECKBOXES))
             case "tab" | "ptab":
                 parts.append("\t")
             case "br" | "cr":

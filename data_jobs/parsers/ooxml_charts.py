@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cortex.documents import Anchor, BlockKind
-from data_jobs.parsers.archive import attribute, child, descendants
+from data_jobs.parsers.archive import attribute, child, descendants, local
 from data_jobs.parsers.body import NOWHERE, BodyBuilder
 from data_jobs.parsers.ooxml import Package, drawing_texts
 from data_jobs.parsers.tables import Row, add_table
@@ -24,8 +24,8 @@ def add_chart(builder: BodyBuilder, root: Any, anchor: Anchor = NOWHERE) -> None
     """Add one chart: a row per category, a column per series."""
     chart = child(root, "chart")
     title = child(chart, "title") if chart is not None else None
-    if title is not None:
-        builder.add(BlockKind.PARAGRAPH, " ".join(drawing_texts(title)), anchor)
+    text = " ".join(drawing_texts(title)) if title is not None else ""
+    builder.add(BlockKind.PARAGRAPH, f"{_kind(chart)}: {text}" if text else _kind(chart), anchor)
     series = list(descendants(root, "ser"))
     names = [" ".join(_cached(child(one, "tx")).values()) for one in series]
     categories = next((found for one in series if (found := _points(one, "cat", "xVal"))), {})
@@ -35,6 +35,14 @@ def add_chart(builder: BodyBuilder, root: Any, anchor: Anchor = NOWHERE) -> None
     rows += [[categories.get(i, ""), *(points.get(i, "") for points in values)] for i in indexes]
     if len(rows) > 1:
         add_table(builder, [Row(tuple(cells), anchor) for cells in rows], 1)
+
+
+def _kind(chart: Any | None) -> str:
+    """Name the kind of a chart as people ask for it: `Bar chart`."""
+    area = child(chart, "plotArea") if chart is not None else None
+    names = [local(part) for part in (area if area is not None else ())]
+    found = next((name for name in names if name.endswith("Chart")), "")
+    return f"{found.removesuffix('Chart').removesuffix('3D').capitalize()} chart".strip().capitalize()
 
 
 def _points(series: Any, *names: str) -> dict[int, str]:

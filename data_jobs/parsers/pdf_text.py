@@ -21,6 +21,8 @@ _LIGATURES = str.maketrans(
 # PDFium writes these for a hyphen at a line end that belongs to the layout, not to the word.
 _SOFT_HYPHEN = re.compile("[\ufffe\x02]")
 SOFT_HYPHEN = "\ufffe"
+# Bullets of symbol fonts come out as private-use or control characters.
+_SYMBOL_BULLET = re.compile("^[\x80-\x9f\ue000-\uf8ff](?=\\s)")
 _ALEFS = "\u0627\u0623\u0625\u0622"
 _REVERSED_LAM_ALEF = re.compile(f"[{_ALEFS}]\u0644")
 
@@ -35,6 +37,7 @@ def repair(text: str, first: int, origins: Origins) -> str:
     """Repair one line, whose first character has index `first` in the page's text."""
     if text.isascii():
         return text
+    text = _SYMBOL_BULLET.sub("•", text)
     for match in reversed(list(_REVERSED_LAM_ALEF.finditer(text))):
         at = match.start()
         # Two letters drawn at one point are one glyph, the lam-alef ligature, taken apart backwards.

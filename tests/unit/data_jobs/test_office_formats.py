@@ -12,6 +12,8 @@ import openpyxl
 import pptx
 import pytest
 from openpyxl.comments import Comment
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 from seen import FIXTURES, blocks, code_of, parsed
 
@@ -111,6 +113,28 @@ def test_presentation() -> None:
         ("paragraph", "in a group", "slide=2"),
         ("table_row", "Region | Q1 | Q2", "slide=2"),
         ("table_row", "Region: West | Q1: 12 | Q2: 15", "slide=2"),
+    ]
+
+
+def test_charts() -> None:
+    """A chart reads as a table of its data under its kind and title."""
+    deck = pptx.Presentation()
+    data = CategoryChartData()
+    data.categories = ["Q1", "Q2"]
+    data.add_series("West", (12, 15.5))
+    data.add_series("East", (7, 9))
+    frame = deck.slides.add_slide(deck.slide_layouts[6]).shapes.add_chart(
+        XL_CHART_TYPE.LINE, 0, 0, 100, 100, data
+    )
+    frame.chart.has_title = True
+    frame.chart.chart_title.text_frame.text = "Revenue"
+    buffer = io.BytesIO()
+    deck.save(buffer)
+    assert [text for _, text, _ in blocks(parsed(buffer.getvalue(), "a.pptx"))][1:] == [
+        "Line chart: Revenue",
+        "West | East",
+        "Q1 | West: 12 | East: 7",
+        "Q2 | West: 15.5 | East: 9",
     ]
 
 
