@@ -39,6 +39,13 @@ class QdrantProcess:
                     raise
                 time.sleep(0.05)
 
+    def __enter__(self) -> QdrantProcess:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
     def kill(self) -> None:
         """End it with SIGKILL."""
         assert self._process is not None
