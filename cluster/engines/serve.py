@@ -12,7 +12,9 @@ from cluster.probe import probe_http
 
 def _provides(place: Place) -> dict[str, str]:
     port = place.http_port()
-    return {"CORTEX_HTTP_PORT": str(port), "CORTEX_HTTP_URL": f"http://127.0.0.1:{port}"}
+    host = place.settings.http_host
+    reached = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104  compared, not bound
+    return {"CORTEX_HTTP_URL": f"http://{reached}:{port}", "CORTEX_HTTP_PORT": str(port)}
 
 
 async def _probe(env: Mapping[str, str]) -> None:
