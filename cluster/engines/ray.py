@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from cortex.errors import Misconfigured, Unavailable
 OBJECT_STORE_BYTES = 300_000_000
 # A Unix socket's path holds at most 107 bytes, and Ray adds about 62 to its temporary folder.
 LONGEST_TEMP_DIR = 44
+_ADDRESS_FILE = "ray_current_cluster"
 
 
 def _provides(place: Place) -> dict[str, str]:
@@ -40,16 +42,18 @@ async def _probe(env: Mapping[str, str]) -> None:
     if jobs_url := env.get("CORTEX_RAY_JOBS_URL"):
         await probe_tcp(jobs_url.rpartition("/")[2])
     if folder := env.get("CORTEX_RAY_TEMP_DIR"):
-        _see_raylet(Path(folder))
+        _see_node(Path(folder))
 
 
-def _see_raylet(folder: Path) -> None:
-    """Raise Unavailable until the node's own process listens: the head's ports open before it."""
-    if not (folder / "session_latest" / "sockets" / "raylet").exists():
+def _see_node(folder: Path) -> None:
+    """Raise Unavailable until `ray start` has written its address: it does so once its node takes work."""
+    if not (folder / _ADDRESS_FILE).exists():
         raise Unavailable("Ray's node is starting")
 
 
 def _launch(place: Place) -> Launch:
+    temp_dir = _temp_dir(place)
+    _forget_earlier(temp_dir)
     ports = {
         "port": "ray",
         "dashboard-port": "ray_dashboard",
@@ -64,7 +68,7 @@ def _launch(place: Place) -> Launch:
         "--disable-usage-stats",
         "--no-monitor",  # the autoscaler's: one machine does not grow
         f"--object-store-memory={OBJECT_STORE_BYTES}",
-        f"--temp-dir={_temp_dir(place)}",
+        f"--temp-dir={temp_dir}",
     ]
     env = {
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -74,6 +78,14 @@ def _launch(place: Place) -> Launch:
     }
     command = (sys.executable, "-m", "cluster.engines.ray_head", "start", "--head", "--block")
     return Launch((*command, *arguments), env)
+
+
+def _forget_earlier(folder: Path) -> None:
+    """Remove what earlier sessions left, all but the logs of the last one."""
+    (folder / _ADDRESS_FILE).unlink(missing_ok=True)
+    sessions = sorted(path for path in folder.glob("session_*") if not path.is_symlink())
+    for session in sessions[:-1]:
+        shutil.rmtree(session, ignore_errors=True)
 
 
 def _temp_dir(place: Place) -> Path:
