@@ -10,7 +10,7 @@ demo: $(STAMP)
 	@$(BIN)/python -m cluster.demo
 
 down:
-	@$(BIN)/cortex down
+	@CORTEX_HOME="$${CORTEX_HOME:-$(CURDIR)/.demo}" $(BIN)/cortex down
 
 test: $(STAMP) lint
 	$(BIN)/python -m pytest -m "not slow"
