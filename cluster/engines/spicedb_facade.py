@@ -143,11 +143,12 @@ def _refuse(code: grpc.StatusCode, message: str) -> grpc.RpcMethodHandler:
     return grpc.unary_unary_rpc_method_handler(abort)
 
 
-def make_server(facade: Facade, port: int) -> tuple[grpc.Server, int]:
-    """Make a gRPC server on loopback; returns it with its port (0 takes a free one). Raises RuntimeError if taken."""
+def make_server(facade: Facade, port: int) -> grpc.Server:
+    """Make a gRPC server that is bound to a loopback port; raises RuntimeError if it is taken."""
     options = (
         ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a coin toss
         ("grpc.max_receive_message_length", _MESSAGE_BYTES),
     )
     server = grpc.server(ThreadPoolExecutor(_THREADS, "spicedb"), handlers=(facade,), options=options)
-    return server, server.add_insecure_port(f"127.0.0.1:{port}")
+    server.add_insecure_port(f"127.0.0.1:{port}")
+    return server

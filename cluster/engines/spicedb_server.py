@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import socket
 import threading
 import time
 from pathlib import Path
@@ -33,25 +34,33 @@ def main(port: int, token_file: Path | None) -> None:
     setup_logging(settings().log_level)
     started = time.monotonic()
     stopping = threading.Event()
-    folder = make_socket_folder(port)
     token = _token(token_file)
+    _require_free(port)  # first: whoever holds the port owns the socket folder too
+    folder = make_socket_folder(port)
     library = SpiceDBLibrary(library_path(), folder)
     for number in (
         signal.SIGTERM,
         signal.SIGINT,
     ):  # after the library, whose runtime brings handlers of its own
         signal.signal(number, lambda *_: stopping.set())
-    try:
-        server, _ = make_server(Facade(library, Gate(), token), port)
-        server.start()
-    except RuntimeError as error:
-        raise Conflict(f"port {port} is taken", code="port.taken") from error
+    server = make_server(Facade(library, Gate(), token), port)
+    server.start()  # bound and started last, so that a connection means that calls are answered
     event("spicedb.started", port=port, start_s=round(time.monotonic() - started, 2), state="loading")
     stopping.wait()
     server.stop(_GRACE_S).wait()
     library.close()
     shutil.rmtree(folder, ignore_errors=True)
     event("spicedb.stopped", port=port)
+
+
+def _require_free(port: int) -> None:
+    """Raise Conflict when another program listens on the port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise Conflict(f"port {port} is taken", code="port.taken") from error
 
 
 def _token(token_file: Path | None) -> str:

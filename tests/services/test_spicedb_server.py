@@ -1,0 +1,178 @@
+"""The embedded SpiceDB as a program: closed until loaded, closed to strangers, faithful to errors and streams."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from authzed.api.v1 import (
+    CheckPermissionRequest,
+    Consistency,
+    LookupResourcesRequest,
+    ObjectReference,
+    ReadRelationshipsRequest,
+    RelationshipFilter,
+    SubjectReference,
+    WatchRequest,
+)
+from authzed.api.v1.permission_service_pb2_grpc import PermissionsServiceStub
+from authzed.api.v1.watch_service_pb2_grpc import WatchServiceStub
+
+from adapters.spicedb.channels import open_channel
+from adapters.spicedb.checker import SpiceDBChecker
+from adapters.spicedb.writer import SpiceDBWriter
+from cortex.errors import ChecksUnavailable, Conflict, Misconfigured
+from cortex.ports import Relationship
+from cortex.principals import Principal
+from tests.services.spicedb import TOKEN, Server, running, start
+
+pytestmark = pytest.mark.services
+
+ANN = Principal("t", "ann")
+TUPLES = [
+    Relationship("group", "t/g", "member", "user", "t/ann"),
+    Relationship("profile", "t/1", "viewer", "group", "t/g", "member"),
+    Relationship("document", "t/d", "access", "profile", "t/1"),
+]
+CHECK = CheckPermissionRequest(
+    resource=ObjectReference(object_type="document", object_id="t/d"),
+    permission="view",
+    subject=SubjectReference(object=ObjectReference(object_type="user", object_id="t/ann")),
+    consistency=Consistency(fully_consistent=True),
+)
+READ = ReadRelationshipsRequest(
+    relationship_filter=RelationshipFilter(resource_type="group"),
+    consistency=Consistency(fully_consistent=True),
+)
+LOOKUP = LookupResourcesRequest(
+    resource_object_type="document",
+    permission="view",
+    subject=SubjectReference(object=ObjectReference(object_type="user", object_id="t/ann")),
+    consistency=Consistency(fully_consistent=True),
+)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with running(tmp_path) as started:
+        yield started
+
+
+def code_of(call: object, *arguments: object) -> grpc.StatusCode:
+    """The status that a call, unary or streaming, fails with."""
+    with pytest.raises(grpc.RpcError) as failed:
+        answer = call(*arguments, timeout=20)  # type: ignore[operator]
+        list(answer)
+    return failed.value.code()
+
+
+async def test_nothing_is_read_before_the_reload_is_whole(server: Server) -> None:
+    """While it loads, writes are taken and every question fails; once opened, every question is answered."""
+    channel, writer = open_channel(server.url, TOKEN, False), SpiceDBWriter(server.url, TOKEN)
+    checker = SpiceDBChecker(server.url, TOKEN)
+    questions = PermissionsServiceStub(channel)
+    writer.write_schema()
+    token = writer.apply(TUPLES, [])
+    for call, request in (
+        (questions.CheckPermission, CHECK),
+        (questions.ReadRelationships, READ),
+        (questions.LookupResources, LOOKUP),
+        (WatchServiceStub(channel).Watch, WatchRequest()),
+    ):
+        assert code_of(call, request) is grpc.StatusCode.FAILED_PRECONDITION
+    with pytest.raises(ChecksUnavailable):
+        await checker.ping()
+    with pytest.raises(ChecksUnavailable):
+        await checker.allowed(ANN, ["d"], token)
+    writer.open_for_checks()
+    await checker.ping()
+    assert await checker.allowed(ANN, ["d", "e"], token) == {"d"}
+    assert [found.resource_object_id for found in questions.LookupResources(LOOKUP)] == ["t/d"]
+    assert len(list(questions.ReadRelationships(READ))) == 1
+    await checker.close()
+    writer.close()
+    channel.close()
+
+
+async def test_strangers_are_refused(server: Server) -> None:
+    """Without the token nothing is answered, written or opened, streaming or not."""
+    channel, stranger = open_channel(server.url, "wrong", False), SpiceDBWriter(server.url, "wrong")
+    questions = PermissionsServiceStub(channel)
+    assert code_of(questions.CheckPermission, CHECK) is grpc.StatusCode.UNAUTHENTICATED
+    assert code_of(questions.LookupResources, LOOKUP) is grpc.StatusCode.UNAUTHENTICATED
+    for attempt in (
+        stranger.write_schema,
+        stranger.open_for_checks,
+        lambda: stranger.apply(TUPLES, []),
+    ):
+        with pytest.raises(Misconfigured):
+            attempt()
+    with pytest.raises(ChecksUnavailable):
+        await SpiceDBChecker(server.url, TOKEN).ping()  # it was not opened
+    stranger.close()
+    channel.close()
+
+
+def test_streams_end_with_their_clients(server: Server) -> None:
+    """Streams that clients leave free their places: far more than fit at once can be opened one after another."""
+    channel, writer = open_channel(server.url, TOKEN, False), SpiceDBWriter(server.url, TOKEN)
+    writer.write_schema()
+    writer.open_for_checks()
+    for number in range(80):
+        watch = WatchServiceStub(channel).Watch(WatchRequest(), timeout=30)
+        row = Relationship("group", f"t/{number}", "member", "user", "t/ann")
+        writer.apply([row], [])
+        assert next(watch).updates
+        watch.cancel()
+    assert len(list(PermissionsServiceStub(channel).ReadRelationships(READ, timeout=20))) == 80
+    writer.close()
+    channel.close()
+
+
+def test_it_ends_cleanly_on_sigterm(server: Server) -> None:
+    """SIGTERM ends it with exit code 0, and the folder of its socket is gone."""
+    folder = Path(tempfile.gettempdir()) / f"cortex-spicedb-{os.geteuid()}-{server.url.rpartition(':')[2]}"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert server.end() == 0
+    assert not folder.exists()
+
+
+def test_a_taken_port_and_a_missing_token_are_said(server: Server, tmp_path: Path) -> None:
+    """A second server on the port, and one without a token, end with the exit codes of their errors."""
+    port = int(server.url.rpartition(":")[2])
+    assert start(tmp_path, port, CORTEX_SPICEDB_TOKEN=TOKEN).wait(timeout=60) == Conflict.exit_code
+    assert start(tmp_path, port + 1).wait(timeout=60) == Misconfigured.exit_code
+    channel, writer = open_channel(server.url, TOKEN, False), SpiceDBWriter(server.url, TOKEN)
+    writer.write_schema()
+    writer.open_for_checks()
+    # The second one took nothing from the first, whose streams need its socket.
+    assert list(PermissionsServiceStub(channel).ReadRelationships(READ, timeout=20)) == []
+    writer.close()
+    channel.close()
+    said = (tmp_path / "spicedb.log").read_text()
+    assert f"port {port} is taken" in said
+    assert "preshared token" in said
+    assert TOKEN not in said
+
+
+async def test_a_server_that_is_down_denies() -> None:
+    """Nobody listening: checks are unavailable at once, and so are writes after a few attempts."""
+    checker = SpiceDBChecker("127.0.0.1:9", TOKEN)
+    with pytest.raises(ChecksUnavailable):
+        await checker.allowed(ANN, ["d"], "token")
+    with pytest.raises(ChecksUnavailable):
+        await checker.ping()
+    await checker.close()
+
+
+def test_plain_text_stays_on_this_machine() -> None:
+    """A SpiceDB elsewhere is refused without TLS, and so is one without a token."""
+    with pytest.raises(Misconfigured) as refused:
+        SpiceDBWriter("spicedb.example:50051", TOKEN)
+    assert refused.value.error_code == "spicedb.no_tls"
+    with pytest.raises(Misconfigured):
+        SpiceDBWriter("127.0.0.1:50051", "")
