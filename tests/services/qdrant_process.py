@@ -7,8 +7,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
+from qdrant_client import QdrantClient, models
 
 _READY_S = 60
 
@@ -57,3 +59,29 @@ class QdrantProcess:
         assert self._process is not None
         self._process.terminate()
         return self._process.wait(timeout=30)
+
+
+VECTORS = {"dense": models.VectorParams(size=4, distance=models.Distance.COSINE)}
+SPARSE = {"bm25": models.SparseVectorParams(modifier=models.Modifier.IDF)}
+
+
+def point(number: int, **payload: Any) -> models.PointStruct:
+    """A point whose vectors and payload follow from its number."""
+    return models.PointStruct(
+        id=number,
+        vector={
+            "dense": [1.0, number / 10, 0.0, 0.0],
+            "bm25": models.SparseVector(indices=[1, number + 1], values=[1.0, 2.0]),
+        },
+        payload={"n": number, "even": number % 2 == 0, "kind": "ab"[number % 2], "half": number / 2}
+        | payload,
+    )
+
+
+def connect(process: QdrantProcess) -> QdrantClient:
+    # Its own check runs in a thread that outlives short tests.
+    return QdrantClient(url=process.url, timeout=30, check_compatibility=False)
+
+
+def ids(points: list[Any]) -> list[int]:
+    return [int(one.id) for one in points]
