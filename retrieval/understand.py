@@ -37,6 +37,7 @@ _ASKING = re.compile(
     r"^\s*(?:who|whom|whose|what|when|where|which|why|how|is|are|was|were|do|does|did|can|could|should|will|would|has|have)\b",
     re.IGNORECASE,
 )
+_UNSPACED = frozenset({"han", "kana", "hangul", "thai", "lao", "khmer", "myanmar"})
 _SCRIPT_NAMES = {"CJK": "han", "HIRAGANA": "kana", "KATAKANA": "kana"}
 
 
@@ -86,6 +87,11 @@ def script_shares(text: str) -> dict[str, float]:
     counts = Counter(_script(letter) for letter in text if letter.isalpha())
     total = counts.total()
     return {script: count / total for script, count in counts.most_common()}
+
+
+def unspaced_share(text: str) -> float:
+    """Return the share of letters in scripts that are written without spaces between words."""
+    return sum(share for script, share in script_shares(text).items() if script in _UNSPACED)
 
 
 def known_share(scripts: Mapping[str, float], known: frozenset[str]) -> float:

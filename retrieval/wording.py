@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from cortex.evidence import Hit
 from cortex.ports import LexicalEncoder
+from retrieval.understand import unspaced_share
 
 
 class Wording:
@@ -15,6 +16,7 @@ class Wording:
     def __init__(self, lexical: LexicalEncoder, text: str) -> None:
         self._lexical = lexical
         self.terms = tuple(dict.fromkeys(lexical.terms(text)))
+        self.is_unspaced = unspaced_share(text) > 0.5
         self._passages: dict[str, frozenset[str]] = {}
 
     def shares(self, hits: Sequence[Hit]) -> list[float]:
