@@ -40,7 +40,7 @@ class QdrantSearchIndex:
         self._counted = (-_COUNT_TTL_S, 0)  # when, and how many points
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> QdrantSearchIndex:
+    def from_settings(cls, settings: Settings, alias: str = ALIAS) -> QdrantSearchIndex:
         """Connect to `CORTEX_QDRANT_URL`; the first call opens the connection."""
         client = AsyncQdrantClient(
             url=settings.qdrant_url,
@@ -48,7 +48,7 @@ class QdrantSearchIndex:
             timeout=_TIMEOUT_S,
             check_compatibility=False,
         )
-        return cls(client, exact_below=settings.exact_search_below)
+        return cls(client, exact_below=settings.exact_search_below, alias=alias)
 
     async def search(self, query: IndexQuery) -> list[Candidate]:
         """Return fused candidates, best first, ties by chunk id, each with its lane scores and ranks."""

@@ -41,7 +41,7 @@ class QdrantIndexWriter:
         self._alias = alias
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> QdrantIndexWriter:
+    def from_settings(cls, settings: Settings, alias: str = ALIAS) -> QdrantIndexWriter:
         """Connect to `CORTEX_QDRANT_URL`; the first call opens the connection."""
         client = QdrantClient(
             url=settings.qdrant_url,
@@ -49,7 +49,7 @@ class QdrantIndexWriter:
             timeout=_TIMEOUT_S,
             check_compatibility=False,
         )
-        return cls(client)
+        return cls(client, alias=alias)
 
     def ensure(self, embedding_model_version: str, dimension: int) -> None:
         """Create the version's collection with its payload indexes, or verify them, and point the alias at it."""
