@@ -14,7 +14,7 @@ from pathlib import Path
 from cortex.errors import Unavailable
 from cortex.settings import Settings, read_settings
 
-SEARCH_ENGINES = ("postgres", "qdrant", "spicedb")
+SEARCH_ENGINES = ("postgres", "qdrant", "spicedb", "relay")
 _START_TIMEOUT_S = 120
 # A scratch home must never reach the servers or the data that the operator's environment points at.
 _SHADOWED = (
@@ -31,13 +31,13 @@ _SHADOWED = (
 
 @contextmanager
 def scratch_home(engines: Sequence[str] = SEARCH_ENGINES) -> Iterator[Settings]:
-    """Start engines in a new home, yield its settings, then end them and delete the home. Raises Unavailable."""
+    """Start engines (all, when none is named) in a new home, yield its settings, then end them and delete the home. Raises Unavailable."""
     # The folder must be readable to the account that an embedded Postgres drops to when the operator is root.
     home = Path(tempfile.mkdtemp(prefix="cortex-eval-"))
     before = {name: os.environ.pop(name, None) for name in _SHADOWED}
     os.environ["CORTEX_HOME"] = str(home)
     try:
-        run_cortex("up", "--only", ",".join(engines), "--json")
+        run_cortex("up", *(["--only", ",".join(engines)] if engines else []), "--json", timeout_s=300)
         yield read_settings()
     finally:
         run_cortex("down", is_checked=False)

@@ -1,0 +1,111 @@
+"""The commands that judge: `cortex eval` and `cortex bench`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cortex.console import command, json_option, write_document
+
+
+@click.group(name="eval")
+def evaluate() -> None:
+    """Measure quality on real engines in a scratch home that is deleted afterwards."""
+
+
+@evaluate.command()
+@click.option(
+    "--data",
+    "folder",
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A set in BEIR form: corpus.jsonl, queries*.jsonl, qrels.tsv.",
+)
+@json_option
+@command
+def retrieval(folder: Path, as_json: bool) -> None:
+    """Score search on a judged set: the plan, and each lane alone.
+
+    The set goes through ordinary ingest, permission filter, search and recheck. Figures are means over the judged
+    queries with 95 % bootstrap intervals; hits collapse to documents by their best chunk, 200 deep.
+
+    \b
+    Example:
+      cortex eval retrieval --data eval/gate
+    """
+    from eval.display import print_scores, watched
+    from eval.retrieval import as_document, evaluate_retrieval
+    from eval.scratch import scratch_home
+
+    with watched(as_json) as watch, scratch_home() as settings:
+        document = as_document(evaluate_retrieval(settings, folder, watch))
+    write_document(document) if as_json else print_scores(document)
+
+
+@evaluate.command()
+@click.option(
+    "--worlds", "n_worlds", default=200, show_default=True, type=click.IntRange(1), help="How many worlds."
+)
+@click.option(
+    "--seed", default=1, show_default=True, help="Seed of the first world; a failure names its own."
+)
+@json_option
+@command
+def permissions(n_worlds: int, seed: int, as_json: bool) -> None:
+    """Search random worlds of people, nested groups and documents as everybody.
+
+    `leaks`: results that SpiceDB or the brute-force oracle forbids. `missing`: visible documents not found.
+    `differences`: result lists that differ from those of an index which physically lacks what the reader may not
+    see. `late`: results that a removed member still got from the very next request. All four must be 0.
+    """
+    from eval.display import print_permissions, watched
+    from eval.permissions import as_document, evaluate_permissions
+    from eval.scratch import scratch_home
+
+    with watched(as_json) as watch, scratch_home() as settings:
+        document = as_document(evaluate_permissions(settings, n_worlds, seed, watch))
+    write_document(document) if as_json else print_permissions(document)
+    if not document["is_clean"]:
+        raise SystemExit(1)
+
+
+@evaluate.command()
+@json_option
+@command
+def gates(as_json: bool) -> None:
+    """Check the frozen gate corpus against `eval/gates.yaml`; exit code 1 names the gates that fail."""
+    from eval.display import print_gates, watched
+    from eval.gates import check_gates
+    from eval.scratch import scratch_home
+
+    with watched(as_json) as watch, scratch_home() as settings:
+        document = check_gates(settings, watch)
+    write_document(document) if as_json else print_gates(document)
+    if not document["is_passed"]:
+        raise SystemExit(1)
+
+
+@click.group()
+def bench() -> None:
+    """Measure speed on this machine, with nothing else running if the figures are to mean anything."""
+
+
+@bench.command()
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Starts to time.")
+@click.option(
+    "--tuples", "n_tuples", default=20_000, show_default=True, help="Permission tuples for the reload rate."
+)
+@json_option
+@command
+def start(rounds: int, n_tuples: int, as_json: bool) -> None:
+    """Time `cortex up` to ready with the sample company loaded, engine by engine, and idle load and memory.
+
+    The seconds per million permission tuples come from a reload of `--tuples` of them.
+    """
+    from eval.bench_start import measure_start
+    from eval.display import print_start, watched
+
+    with watched(as_json) as watch:
+        document = measure_start(rounds, n_tuples, watch)
+    write_document(document) if as_json else print_start(document)

@@ -1,0 +1,99 @@
+"""What the judging commands print for people: progress bars and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from cortex.console import write_progress
+
+Watch = Callable[[str, int, int], None]
+
+
+@contextmanager
+def watched(as_json: bool) -> Iterator[Watch]:
+    """Yield a function of (step, done, total): a bar per step on stderr, or NDJSON when the output is for programs."""
+    if as_json:
+        yield _throttled_progress()
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        tasks: dict[str, Any] = {}
+
+        def show(step: str, done: int, total: int) -> None:
+            if step not in tasks:
+                tasks[step] = progress.add_task(step, total=total)
+            progress.update(tasks[step], completed=done, total=total)
+
+        yield show
+
+
+def _throttled_progress() -> Watch:
+    """Write at most a hundred lines per step."""
+    said: dict[str, int] = {}
+
+    def say(step: str, done: int, total: int) -> None:
+        percent = 100 * done // max(total, 1)
+        if said.get(step) != percent:
+            said[step] = percent
+            write_progress("eval.progress", step=step, done=done, total=total)
+
+    return say
+
+
+def print_scores(document: dict[str, Any]) -> None:
+    """Print one table: a row per plan or lane, a column per metric with its interval."""
+    metrics = [name for name, figure in document.items() if isinstance(figure, dict) and "value" in figure]
+    title = (
+        f"{document['dataset']}: {document['n_documents']} documents, {document['n_queries']} judged queries"
+    )
+    table = Table("", *metrics, title=title)
+    for name, figures in {"plan": document, **document["lanes"]}.items():
+        cells = [figures[metric] for metric in metrics]
+        table.add_row(name, *(f"{c['value']:.3f} [{c['low']:.3f}, {c['high']:.3f}]" for c in cells))
+    console = Console()
+    console.print(table)
+    for note in document["degraded"]:
+        console.print(f"degraded: {note}", markup=False)
+
+
+def print_permissions(document: dict[str, Any]) -> None:
+    """Print what was searched, and what was wrong: nothing, one hopes."""
+    table = Table("checked", "", title="Random permission worlds")
+    for name in ("worlds", "searches", "leaks", "missing", "differences", "late"):
+        table.add_row(name, str(document[name]))
+    console = Console()
+    console.print(table)
+    for example in document["examples"]:
+        console.print(example, markup=False)
+
+
+def print_gates(document: dict[str, Any]) -> None:
+    """Print each gate with its figure and its bound."""
+    table = Table("gate", "figure", "at least", "", title="Gates")
+    for gate in document["gates"]:
+        table.add_row(
+            gate["name"],
+            f"{gate['value']:.3f}",
+            f"{gate['at_least']:.3f}",
+            "ok" if gate["is_passed"] else "FAILED",
+        )
+    Console().print(table)
+
+
+def print_start(document: dict[str, Any]) -> None:
+    """Print the seconds to ready, engine by engine, and what stands still costs."""
+    table = Table("", "median", title="cortex up, to ready")
+    for name, seconds in document["engines_s"].items():
+        table.add_row(name, f"{seconds:.1f} s")
+    table.add_section()
+    table.add_row("ready", f"{document['ready_s']['median']:.1f} s")
+    table.add_row("idle load", f"{document['idle_cores']:.2f} cores")
+    table.add_row("memory", f"{document['memory_mib']} MiB (PSS)")
+    table.add_row("reload, per million tuples", f"{document['reload_s_per_million_tuples']:.0f} s")
+    Console().print(table)
