@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from qdrant_client import AsyncQdrantClient, models
 
 from adapters.fuse import Scored, fuse_ranks, order_lane
-from adapters.qdrant_errors import translated
+from adapters.qdrant_errors import loopback_is_safe, translated
 from adapters.qdrant_filters import narrowed, permit_filter
 from cortex.evidence import Candidate, LaneScores
 from cortex.ports import IndexQuery
@@ -42,12 +42,13 @@ class QdrantSearchIndex:
     @classmethod
     def from_settings(cls, settings: Settings, alias: str = ALIAS) -> QdrantSearchIndex:
         """Connect to `CORTEX_QDRANT_URL`; the first call opens the connection."""
-        client = AsyncQdrantClient(
-            url=settings.qdrant_url,
-            api_key=settings.qdrant_api_key.get_secret_value() or None,
-            timeout=_TIMEOUT_S,
-            check_compatibility=False,
-        )
+        with loopback_is_safe(settings.qdrant_url):
+            client = AsyncQdrantClient(
+                url=settings.qdrant_url,
+                api_key=settings.qdrant_api_key.get_secret_value() or None,
+                timeout=_TIMEOUT_S,
+                check_compatibility=False,
+            )
         return cls(client, exact_below=settings.exact_search_below, alias=alias)
 
     async def search(self, query: IndexQuery) -> list[Candidate]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from qdrant_client import QdrantClient, models
 
 from adapters.qdrant import ALIAS
-from adapters.qdrant_errors import translated
+from adapters.qdrant_errors import loopback_is_safe, translated
 from adapters.qdrant_filters import epoch_s, match
 from cortex.chunks import IndexPoint
 from cortex.errors import InputError, Misconfigured, TimedOut
@@ -43,12 +43,13 @@ class QdrantIndexWriter:
     @classmethod
     def from_settings(cls, settings: Settings, alias: str = ALIAS) -> QdrantIndexWriter:
         """Connect to `CORTEX_QDRANT_URL`; the first call opens the connection."""
-        client = QdrantClient(
-            url=settings.qdrant_url,
-            api_key=settings.qdrant_api_key.get_secret_value() or None,
-            timeout=_TIMEOUT_S,
-            check_compatibility=False,
-        )
+        with loopback_is_safe(settings.qdrant_url):
+            client = QdrantClient(
+                url=settings.qdrant_url,
+                api_key=settings.qdrant_api_key.get_secret_value() or None,
+                timeout=_TIMEOUT_S,
+                check_compatibility=False,
+            )
         return cls(client, alias=alias)
 
     def ensure(self, embedding_model_version: str, dimension: int) -> None:

@@ -65,7 +65,7 @@ def print_scores(document: dict[str, Any]) -> None:
 def print_permissions(document: dict[str, Any]) -> None:
     """Print what was searched, and what was wrong: nothing, one hopes."""
     table = Table("checked", "", title="Random permission worlds")
-    for name in ("worlds", "searches", "leaks", "missing", "differences", "late"):
+    for name in ("worlds", "searches", "leaks", "missing", "differences", "late", "closed"):
         table.add_row(name, str(document[name]))
     console = Console()
     console.print(table)
