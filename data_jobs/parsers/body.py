@@ -70,6 +70,11 @@ class BodyBuilder:
         self, kind: BlockKind, text: str, anchor: Anchor = NOWHERE, *, speaker: str = "", symbol: str = ""
     ) -> None:
         """Add a block unless its text is blank; blank lines inside it are closed up, except in code."""
+        if text.isprintable():  # one line without anything to clean: most rows and items
+            text = text.rstrip() if kind in (BlockKind.CODE, BlockKind.LIST) else text.strip()
+            if text:
+                self._append(kind, text, anchor, speaker=speaker, symbol=symbol)
+            return
         text = clean(text)
         if kind is BlockKind.CODE:
             text = text.strip("\n")

@@ -90,7 +90,7 @@ class _Reader:
         for cell in row:
             if local(cell) != "c":
                 continue
-            position = cell_position(attribute(cell, "r"))
+            position = cell_position(cell.get("r") or "")
             column = position[1] if position else column + 1
             if column < _MAX_COLUMNS and (text := cell_text(cell, self._shared, self._formats)):
                 self._count(text)

@@ -46,7 +46,7 @@ class CellFormats:
 
 def cell_text(cell: Any, shared: Callable[[int], str], formats: CellFormats) -> str:
     """Return the text of one cell; empty if it holds none."""
-    kind = attribute(cell, "t")
+    kind = cell.get("t")  # never in a namespace, and read for every cell
     if kind == "inlineStr":
         return rich_text(cell)
     value = child(cell, "v")
@@ -59,7 +59,7 @@ def cell_text(cell: Any, shared: Callable[[int], str], formats: CellFormats) -> 
         case "str" | "e" | "d":
             return text
         case _:
-            return formats.show(text, attribute(cell, "s")) if text else ""
+            return formats.show(text, cell.get("s") or "") if text else ""
 
 
 def rich_text(element: Any) -> str:
