@@ -1,0 +1,117 @@
+"""The sample company through real engines: what each person finds, and what they must not. It shows; only leaks fail it hard."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from cortex.evidence import AnswerEventKind, Question
+from cortex.ids import document_id
+from cortex.ports import SourceConfig
+from cortex.principals import Principal
+from cortex.settings import Settings
+from data_jobs.ingest import ingest
+from data_jobs.ingest_commands import files_source
+from data_jobs.run import IngestReport
+from retrieval.path import Parts, answer, search
+from serve_apps.parts import open_parts
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+COMPANY = EXAMPLES / "sample_company"
+SCRIPT: dict[str, Any] = yaml.safe_load((EXAMPLES / "questions.yaml").read_text(encoding="utf-8"))
+QUESTIONS: list[dict[str, Any]] = SCRIPT["questions"]
+ANSWERED = [question for question in QUESTIONS if "documents" in question]
+TENANT = "sample-company"
+
+pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The company as loaded."""
+
+    settings: Settings
+    config: SourceConfig
+    report: IngestReport
+
+    def ids(self, paths: list[str]) -> set[str]:
+        """Name documents by their paths."""
+        return {document_id(TENANT, self.config.source_id, path) for path in paths}
+
+
+@pytest.fixture(scope="module")
+def company(home_engines: Settings) -> Loaded:
+    settings = home_engines.model_copy(update={"tenant_id": TENANT})
+    config = files_source(settings, COMPANY, name="sample_company", access="file-only")
+    return Loaded(settings, config, ingest(settings, config))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def parts(company: Loaded) -> AsyncIterator[Parts]:
+    async with open_parts(company.settings) as opened:
+        yield opened
+
+
+def named(questions: list[dict[str, Any]]) -> Any:
+    return pytest.mark.parametrize("question", questions, ids=lambda question: question["id"])
+
+
+async def test_every_item_is_indexed(company: Loaded) -> None:
+    """No item of the company fails, and a second run changes nothing."""
+    n_items = sum(path.is_file() and not path.name.startswith(".") for path in COMPANY.rglob("*"))
+    assert company.report.failed == ()
+    assert company.report.indexed == n_items
+    again = ingest(company.settings, company.config)
+    assert (again.indexed, again.removed, again.unchanged) == (0, 0, n_items)
+
+
+@named(ANSWERED)
+async def test_expected_document_is_found(parts: Parts, company: Loaded, question: dict[str, Any]) -> None:
+    """The document that holds the answer is among the first ten passages, with the expected words."""
+    found = await search(parts, Principal(TENANT, question["asks"]), Question(question["text"]))
+    expected = company.ids(question["documents"])
+    said = [" ".join(hit.text.split()) for hit in found.hits[:10] if hit.document_id in expected]
+    assert any(question["phrase"] in text for text in said), [hit.title for hit in found.hits[:10]]
+
+
+@named([question for question in ANSWERED if question.get("hidden_from")])
+async def test_hidden_documents_stay_hidden(parts: Parts, company: Loaded, question: dict[str, Any]) -> None:
+    """Whoever may not see the answer's documents meets none of them: not as passages, not by their ids."""
+    hidden = company.ids(question["documents"])
+    for user_id in question["hidden_from"]:
+        reader = Principal(TENANT, user_id)
+        found = await search(parts, reader, Question(question["text"], depth=200))
+        duplicates = {name for fragment in found.fragments for name in fragment.duplicate_ids}
+        assert not hidden & ({hit.document_id for hit in found.hits} | duplicates)
+        permit = await parts.catalog.permit(reader)
+        assert [await parts.catalog.document_hits(name, permit) for name in hidden] == [[]] * len(hidden)
+
+
+@named([question for question in QUESTIONS if question.get("abstains")])
+async def test_unanswerable_questions_are_declined(parts: Parts, question: dict[str, Any]) -> None:
+    """Where no visible document answers, Cortex says so and cites nothing."""
+    events = [
+        event
+        async for event in answer(parts, Principal(TENANT, question["asks"]), Question(question["text"]))
+    ]
+    last = events[-1].answer
+    assert events[-1].kind is AnswerEventKind.DONE
+    assert last is not None
+    assert (last.mode, last.citations) == ("abstained", ())
+
+
+async def test_duplicates_are_shown_once(parts: Parts, company: Loaded) -> None:
+    """A ticket that exists twice is one piece of evidence that names its copy."""
+    found = await search(
+        parts, Principal(TENANT, "priya@tarnvik.example"), Question("TCK-1203 ERR-4409 on new loggers")
+    )
+    twins = company.ids(["tickets/TCK-1203-two-sensors-disagree.md", "tickets/TCK-1203-copy-for-audit.md"])
+    shown = [fragment for fragment in found.fragments if fragment.hit.document_id in twins]
+    assert len(shown) == 1
+    assert {shown[0].hit.document_id, *shown[0].duplicate_ids} == twins
