@@ -41,7 +41,7 @@ _NOTE = "<!-- Written by docs/build_reference.py; change the code and run `make 
 
 def pages() -> dict[str, str]:
     """Return every generated page by its file name."""
-    return {"settings.md": settings_page(), "errors.md": errors_page()}
+    return {"settings.md": settings_page(), "errors.md": errors_page(), "cli.md": cli_page()}
 
 
 # ---------------------------------------------------------------------------------------------------------- settings
