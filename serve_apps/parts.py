@@ -7,7 +7,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from adapters.bm25 import Bm25Encoder
 from adapters.catalog.query import PostgresQueryCatalog
+from adapters.cross_encoder import open_reranker
 from adapters.onnx_embedder import OnnxEmbedder
+from adapters.openai_chat import OpenAIGenerator
 from adapters.qdrant import QdrantSearchIndex
 from adapters.spicedb.checker import SpiceDBChecker
 from cortex.errors import Misconfigured
@@ -33,8 +35,11 @@ async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
     checker = SpiceDBChecker(
         settings.spicedb_url, settings.spicedb_token.get_secret_value(), settings.spicedb_tls
     )
+    generator = OpenAIGenerator.from_settings(settings) if settings.llm_url else None
     async with AsyncExitStack() as stack:
         await catalog.open()
+        if generator is not None:
+            stack.push_async_callback(generator.close)
         for closing in (catalog.close, index.close, checker.close):
             stack.push_async_callback(closing)
         yield Parts(
@@ -43,5 +48,7 @@ async def open_parts(settings: Settings) -> AsyncIterator[Parts]:
             checker=checker,
             embedder=OnnxEmbedder.from_settings(settings),
             lexical=Bm25Encoder.from_settings(settings),
+            reranker=open_reranker(settings),
+            generator=generator,
             plan=Plan.from_settings(settings),
         )
