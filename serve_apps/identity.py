@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -28,10 +28,10 @@ class Identity:
         self._is_https = settings.public_url.startswith("https://")
         self._demo_scopes = demo_people(settings)
 
-    def needs(self, scope: str) -> Callable[[Request], Principal]:
+    def needs(self, scope: str) -> Callable[[Request], Awaitable[Principal]]:
         """Make the dependency of a route: the verified principal, if it has the scope."""
 
-        def principal(request: Request) -> Principal:
+        async def principal(request: Request) -> Principal:  # a plain function would wait for a thread
             found = self.principal(request)
             if scope not in found.scopes:
                 raise Forbidden(f"this needs the scope `{scope}`", code="scope.missing")

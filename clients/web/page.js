@@ -84,7 +84,6 @@ function citation(cited) {
 function done(answer) {
   Object.assign(state, { text: answer.answer, isAbstained: answer.abstained, answerId: answer.answer_id });
   state.citations = new Map(answer.citations.map((cited) => [cited.number, cited]));
-  if (answer.abstained) abstain();
   draw();
   notices(answer.degraded);
   explain(answer);
@@ -92,13 +91,20 @@ function done(answer) {
   show($("after"));
   $("follow-ups").replaceChildren(...answer.follow_ups.map((text) =>
     el("button", { type: "button", class: "follow-up", on: { click: () => submit(text) } }, text)));
+  if (answer.abstained) abstain();
   const n = state.citations.size;
   finish(answer.abstained ? "No answer: the evidence does not support one" : `Answer ready, ${n} ${n === 1 ? "citation" : "citations"}`);
 }
 
 function abstain() {
   $("answer").classList.add("abstained");
-  $("evidence-title").textContent = "Nearest passages, not enough for an answer";
+  show($("evidence"), false);
+  $("follow-ups").append(el("button", { type: "button", class: "follow-up", on: { click: searchInstead } }, "Show the nearest passages"));
+}
+
+function searchInstead() {
+  document.querySelector("input[name=mode][value=search]").checked = true;
+  ask(state.question);
 }
 
 function draw() {

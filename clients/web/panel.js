@@ -38,8 +38,10 @@ function head(title, meta) {
 }
 
 function foot(fragment) {
-  $("panel-place").textContent = place(fragment.anchor);
   const link = safeLink(fragment.permalink, fragment.anchor.fragment);
+  // A browser does not follow file: links from a page; the path is still worth reading.
+  const path = link ? "" : decodeURI(fragment.permalink.replace(/^file:\/\//, ""));
+  $("panel-place").textContent = [path, place(fragment.anchor)].filter(Boolean).join(" · ");
   show($("panel-link"), link !== null);
   if (link) $("panel-link").href = link;
 }

@@ -60,8 +60,16 @@ function become(next, onChange) {
   show($("account"), session);
   show($("open-sources"), mayOperate());
   if (session) describe(onChange);
-  else $("code").focus();
+  else offerCode();
   onChange(session);
+}
+
+// A link may bring a code (#code=…): it is filled in, and the person decides whether to use it.
+function offerCode() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (given) $("code").value = given;
+  history.replaceState(null, "", location.pathname);
+  $("code").focus();
 }
 
 function describe(onChange) {

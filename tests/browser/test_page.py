@@ -114,6 +114,8 @@ def test_an_abstention_looks_like_one(open_page: OpenPage) -> None:
     expect(page.locator(".answer.abstained")).to_be_visible()
     assert page.locator(".chip").count() == 0
     expect(page.get_by_role("status")).to_have_text("No answer: the evidence does not support one")
+    page.get_by_role("button", name="Show the nearest passages").click()
+    expect(page.get_by_role("radio", name="Search only")).to_be_checked()
 
 
 def test_degraded_parts_and_failures_are_shown(app: RunningApp, open_page: OpenPage) -> None:
@@ -215,6 +217,15 @@ def test_signing_out_ends_the_session(app: RunningApp, open_page: OpenPage) -> N
     assert page.context.cookies() == []
     page.goto(app.url)
     expect(page.get_by_label("One-time code")).to_be_focused()
+
+
+def test_a_link_fills_in_a_code_and_does_not_sign_in(app: RunningApp, open_page: OpenPage) -> None:
+    """A code in the address is offered, not used, and leaves the address bar."""
+    page = open_page("", f"/#code={app.code(ADA)}")
+    expect(page.get_by_label("One-time code")).to_have_value(re.compile("-"))
+    assert "code" not in page.url
+    page.keyboard.press("Enter")
+    expect(page.locator("#who")).to_have_text(ADA)
 
 
 def test_a_wrong_code_is_refused_with_its_reason(open_page: OpenPage) -> None:
