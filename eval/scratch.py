@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from cortex.errors import Unavailable
 from cortex.settings import Settings, read_settings
@@ -36,6 +38,7 @@ def scratch_home(engines: Sequence[str] = SEARCH_ENGINES) -> Iterator[Settings]:
     home = Path(tempfile.mkdtemp(prefix="cortex-eval-"))
     before = {name: os.environ.pop(name, None) for name in _SHADOWED}
     os.environ["CORTEX_HOME"] = str(home)
+    signal.signal(signal.SIGTERM, _leave)  # engines must not outlive a judge that is told to stop
     try:
         run_cortex("up", *(["--only", ",".join(engines)] if engines else []), "--json", timeout_s=300)
         yield read_settings()
@@ -47,6 +50,10 @@ def scratch_home(engines: Sequence[str] = SEARCH_ENGINES) -> Iterator[Settings]:
             else:
                 os.environ[name] = value
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _leave(*_: object) -> NoReturn:
+    raise SystemExit(128 + signal.SIGTERM)
 
 
 def run_cortex(*arguments: str, is_checked: bool = True, timeout_s: float = _START_TIMEOUT_S) -> str:
