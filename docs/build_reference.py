@@ -148,30 +148,30 @@ def _narrow_codes() -> dict[str, tuple[str, set[str]]]:
 
 def cli_page() -> str:
     """Print the help of every command."""
+    root = click.Context(main, info_name="cortex", terminal_width=100, **main.context_settings)
     text = _NOTE + (
         "# Command line\n\nEvery command takes `--json`: one JSON document on stdout, progress as one JSON object a line on stderr. The exit code is 0\n"
-        "or that of the [error](errors.md).\n\n" + _help(main, "cortex")
+        "or that of the [error](errors.md).\n\n" + _help(root)
     )
     offered = {entry.name for entry in entry_points(group="cortex.commands")}
     for title, names in SECTIONS.items():
         text += f"\n## {title}\n"
-        for name in names:
-            if name in offered:
-                text += "".join(_commands(main.get_command(click.Context(main), name), f"cortex {name}"))
+        for name in filter(offered.__contains__, names):
+            text += "".join(_commands(main.get_command(root, name), name, root))
     return text
 
 
-def _commands(command: click.Command | None, name: str) -> Iterator[str]:
+def _commands(command: click.Command | None, name: str, parent: click.Context) -> Iterator[str]:
     assert command is not None, name
-    yield f"\n### {name}\n\n{_help(command, name)}"
+    context = click.Context(command, parent, info_name=name, terminal_width=100, **command.context_settings)
+    yield f"\n### {context.command_path}\n\n{_help(context)}"
     if isinstance(command, click.Group):
         for child in sorted(command.commands):
-            yield from _commands(command.commands[child], f"{name} {child}")
+            yield from _commands(command.commands[child], child, context)
 
 
-def _help(command: click.Command, name: str) -> str:
-    context = click.Context(command, info_name=name, terminal_width=100, **command.context_settings)
-    return f"```text\n{command.get_help(context)}\n```\n"
+def _help(context: click.Context) -> str:
+    return f"```text\n{context.get_help()}\n```\n"
 
 
 def _cell(text: str) -> str:

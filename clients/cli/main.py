@@ -60,12 +60,17 @@ class LazyCommands(click.Group):
 
 def summary(entry: EntryPoint) -> str:
     """Read a command's first docstring line from its source file, without importing it."""
-    path = source_path(entry.module)
-    if path is None:
-        return "(not installed)"
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.FunctionDef) and node.name == entry.attr:
+    return _first_line(entry.module, entry.attr)
+
+
+def _first_line(module: str, name: str) -> str:
+    """Find a function in a module, or where the module imports it from."""
+    path = source_path(module)
+    for node in ast.parse(path.read_text()).body if path else ():
+        if isinstance(node, ast.FunctionDef) and node.name == name:
             return (ast.get_docstring(node) or "").partition("\n")[0]
+        if isinstance(node, ast.ImportFrom) and node.module and name in {each.name for each in node.names}:
+            return _first_line(node.module, name)
     return "(not installed)"
 
 

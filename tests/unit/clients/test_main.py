@@ -34,6 +34,13 @@ def test_summary_is_the_docstring() -> None:
     assert summary(EntryPoint("x", "clients.cli.main:main", "g")) == (main.help or "").partition("\n")[0]
 
 
+def test_every_command_has_a_help_line() -> None:
+    """A command that its folder takes from another file has its help line too."""
+    listed = CliRunner().invoke(main, ["--help"]).output
+    assert "(not installed)" not in listed
+    assert summary(EntryPoint("x", "data_jobs.commands:nothing", "g")) == "(not installed)"
+
+
 def test_unknown_command_exits_with_two() -> None:
     """A misspelt command is an input error."""
     assert CliRunner().invoke(main, ["serch"]).exit_code == 2
