@@ -25,12 +25,13 @@ _MARKS = "".join(
 _WORD = rf"(?:[^\W_{_UNSPACED}]|[{_MARKS}])"
 _TOKEN = re.compile(
     rf"(?P<unspaced>[{_UNSPACED}]+)"
-    rf"|(?P<word>_*{_WORD}+(?:(?:[.@'’_-]|__+|(?<=\d),(?=\d\d\d)){_WORD}+)*(?:\+\+|\#(?!\w))?)"
+    rf"|(?P<word>{_WORD}+(?:(?:[.@'’_-]|__+|(?<=\d),(?=\d\d\d)){_WORD}+)*(?:\+\+|\#(?!\w))?)"
 )
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d\d\d)")
 _DECIMAL = re.compile(r"\d+\.\d+")
 _SPLITS = (re.compile("@"), re.compile(r"\."), re.compile("-"), re.compile("_+"))
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_LONGEST = 128  # characters; what is longer is no word (keys, encoded bytes) and is found by its beginning
 _ENDINGS = frozenset(("s", "t", "d", "m", "ll", "re", "ve"))
 
 # Function words and the words questions are made of; they carry no topic of their own.
@@ -101,29 +102,35 @@ def _word_terms(word: str) -> Iterator[Term]:
 def _identifier_terms(word: str, level: int = 0) -> Iterator[Term]:
     """Split an identifier level by level (`@`, `.`, `-`, `_`, camelCase); each compound is a term beside its parts
     and adds no length of its own."""
-    if word.endswith(("++", "#")):
-        yield Term(word.casefold())
-        return
-    if _DECIMAL.fullmatch(word):
-        yield Term(word)
+    if word.endswith(("++", "#")) or _DECIMAL.fullmatch(word):
+        yield Term(word.casefold()[:_LONGEST])
         return
     for depth in range(level, len(_SPLITS)):
         parts = [part for part in _SPLITS[depth].split(word) if part]
         if len(parts) > 1:
-            yield Term(word.casefold(), length=0.0)
+            yield from _whole(word)
             for part in parts:
                 yield from _identifier_terms(part, depth + 1)
             return
         word = parts[0] if parts else word
     humps = _CAMEL.split(word)
     if len(humps) > 1:
-        yield Term(word.casefold(), length=0.0)
+        yield from _whole(word)
     for hump in humps:
         yield _leaf(hump)
 
 
-@lru_cache(maxsize=200_000)
+def _whole(word: str) -> Iterator[Term]:
+    if len(word) <= _LONGEST:
+        yield Term(word.casefold(), length=0.0)
+
+
 def _leaf(word: str) -> Term:
+    return _folded(word[:_LONGEST])
+
+
+@lru_cache(maxsize=200_000)
+def _folded(word: str) -> Term:
     folded = word.casefold()
     script = script_of(folded)
     if script == "latin":

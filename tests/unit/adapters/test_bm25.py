@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 import unicodedata
 
 import pytest
@@ -112,3 +113,25 @@ def test_term_ids_are_the_same_in_every_process() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert int(done.stdout) == term_id("cortex") == 1552404247
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "_" * 200_000,
+        "a_" * 100_000,
+        "a" + "_" * 200_000,
+        "aB" * 100_000,
+        "x" * 300_000,
+        "1," * 100_000,
+        "\u0301" * 200_000,
+        "漢" * 100_000,
+        "a." * 100_000 + "@",
+    ],
+)
+def test_hostile_text_takes_linear_time(text: str) -> None:
+    """Long runs of anything are tokenised in a moment and give no monstrous term."""
+    started_s = time.process_time()
+    terms = ENCODER.terms(text)
+    assert time.process_time() - started_s < 3
+    assert all(len(term) <= 128 for term in terms)
