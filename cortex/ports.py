@@ -387,6 +387,9 @@ class Outbox(Protocol):
     def waits_up_to(self, outbox_id: int, topics: Sequence[str] = ()) -> bool:
         """Say whether an event up to this one, of some topics or of any, still waits."""
 
+    def prune(self) -> int:
+        """Forget events that were done more than a day ago; returns how many."""
+
     def snapshot(self) -> AbstractContextManager[MirrorSnapshot]:
         """Read the mirror and the events it contains in one transaction, so that nothing falls in between."""
 

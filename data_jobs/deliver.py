@@ -2,7 +2,8 @@
 
 Everything here may be done twice: a consumer that is killed between a delivery and its acknowledgement leaves the
 event to the next one. Permission events are applied strictly in order; one that SpiceDB refuses is parked and never
-tried again, because later ones may have changed the same tuple since: a reload from the mirror heals it.
+tried again, because later ones may have changed the same tuple since: a reload from the mirror heals it. Parked index
+events are tried again when the relay starts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
-from cortex.errors import Corrupt, CortexError, Remedy, Unavailable
+from cortex.errors import Corrupt, CortexError, InputError, Remedy, Unavailable
 from cortex.ports import IndexWriter, Outbox, OutboxEvent, Relationship, RelationshipWriter
 from cortex.telemetry import event
 
@@ -95,9 +96,7 @@ def _deliver_permissions(outbox: Outbox, writer: RelationshipWriter) -> int:
         try:
             _apply(outbox, writer, group)
             n_done += len(group)
-        except CortexError as error:
-            if _is_transient(error):
-                raise
+        except (InputError, Corrupt):
             for queued in group:  # one of them is refused: find it
                 n_done += _insist(outbox, queued, lambda one: _apply(outbox, writer, [one]))
     return n_done
@@ -184,7 +183,8 @@ def _insist(outbox: Outbox, queued: OutboxEvent, act: Callable[[OutboxEvent], No
         try:
             act(queued)
         except CortexError as error:
-            if _is_transient(error):
+            is_own_fault = isinstance(error, InputError | Corrupt) or queued.topic in INDEX_TOPICS
+            if _is_transient(error) or not is_own_fault:
                 raise
             reason = f"{error.error_code}: {error.message}"
             if outbox.fail(queued.outbox_id, reason, _ATTEMPTS):

@@ -4,33 +4,35 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from importlib.util import find_spec
 
 from adapters.catalog.outbox import PostgresOutbox
 from adapters.spicedb.writer import SpiceDBWriter
 from cortex.console import command
 from cortex.errors import CortexError, Remedy
 from cortex.ports import IndexWriter, Outbox, RelationshipWriter
-from cortex.settings import Settings, settings
+from cortex.settings import settings
 from cortex.telemetry import event, setup_logging
-from data_jobs.deliver import deliver, park_unknown
+from data_jobs.deliver import INDEX_TOPICS, deliver, park_unknown
+from data_jobs.parts import build_index
 
 _LISTEN_S = 1.0
+_PRUNE_EVERY_S = 3_600.0
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
 
 class Relay:
     """Delivers until it is told to stop."""
 
-    def __init__(self, outbox: Outbox, writer: RelationshipWriter, index: IndexWriter | None) -> None:
+    def __init__(self, outbox: Outbox, writer: RelationshipWriter, index: IndexWriter) -> None:
         self._outbox = outbox
         self._writer = writer
         self._index = index
         self._stopping = threading.Event()
         self._pause_s = _SHORTEST_PAUSE_S
+        self._pruned_at = -_PRUNE_EVERY_S
 
     def stop(self) -> None:
         """Finish the batch in hand, then return from `run`."""
@@ -58,7 +60,14 @@ class Relay:
                     self._stopping.wait(_SHORTEST_PAUSE_S)
                 elif not deliver(self._outbox, self._writer, self._index):
                     park_unknown(self._outbox)
+                    self._prune()
                     return
+
+    def _prune(self) -> None:
+        """Forget old events now and then."""
+        if time.monotonic() - self._pruned_at > _PRUNE_EVERY_S:
+            self._outbox.prune()
+            self._pruned_at = time.monotonic()
 
     @contextmanager
     def _locked(self) -> Iterator[bool]:
@@ -71,14 +80,6 @@ class Relay:
                 self._outbox.release()
 
 
-def _index_writer(given: Settings) -> IndexWriter | None:
-    """Reach the index, once the module that chooses it is there."""
-    if find_spec("data_jobs.parts") is None:
-        return None
-    index: IndexWriter = import_module("data_jobs.parts").build_index(given)
-    return index
-
-
 @command
 def main() -> None:
     """Run the relay until SIGTERM."""
@@ -86,11 +87,14 @@ def main() -> None:
     setup_logging(given.log_level)
     outbox = PostgresOutbox(given.postgres_url)
     writer = SpiceDBWriter(given.spicedb_url, given.spicedb_token.get_secret_value(), given.spicedb_tls)
-    relay = Relay(outbox, writer, _index_writer(given))
+    relay = Relay(outbox, writer, build_index(given))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: relay.stop())
     event("relay.started")
     try:
+        outbox.unpark(
+            INDEX_TOPICS
+        )  # what failed for a reason that may be gone gets another chance at each start
         relay.run()
     finally:
         outbox.close()

@@ -119,6 +119,15 @@ class PostgresOutbox:
         with self._connected() as connection:
             return [ParkedEvent(*row) for row in connection.execute(_SQL["parked"])]
 
+    def unpark(self, topics: Sequence[str]) -> int:
+        """Give parked events another chance, except profile changes that a later one made obsolete; returns how many.
+
+        Never for permission tuples: a later event may have changed the same tuple, only a reload heals those.
+        """
+        with self._connected() as connection, connection.transaction():
+            connection.execute(_SQL["drop_superseded"])
+            return connection.execute(_SQL["unpark"], {"topics": list(topics)}).rowcount
+
     def waits_up_to(self, outbox_id: int, topics: Sequence[str] = ()) -> bool:
         """Say whether an event up to this one, of some topics or of any, still waits."""
         values = {"outbox_id": outbox_id, "topics": list(topics)}

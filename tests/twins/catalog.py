@@ -465,6 +465,9 @@ class CatalogTwin:
         ids = [q.event.outbox_id for q in self.outbox if not q.is_done and q.event.topic == "tuples"]
         yield MirrorSnapshot(tuple(ids), self.relationships())
 
+    def prune(self) -> int:
+        return 0
+
     def wait(self, timeout_s: float) -> bool:
         return bool(self._waiting(()))
 

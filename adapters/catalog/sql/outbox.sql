@@ -59,6 +59,18 @@ SELECT outbox_id, topic, key, attempts, reason, parked_at FROM outbox
 WHERE published_at IS NULL AND parked_at IS NOT NULL
 ORDER BY outbox_id;
 
+-- name: drop_superseded
+-- A parked profile change is over when a later one of the same document was queued.
+UPDATE outbox o SET published_at = now(), parked_at = NULL
+WHERE o.published_at IS NULL AND o.parked_at IS NOT NULL AND o.topic = 'document.profile'
+  AND EXISTS (SELECT FROM outbox later
+              WHERE later.topic = o.topic AND later.key = o.key AND later.outbox_id > o.outbox_id);
+
+-- name: unpark
+-- Let parked events of some topics be tried again.
+UPDATE outbox SET parked_at = NULL, attempts = 0
+WHERE published_at IS NULL AND parked_at IS NOT NULL AND topic = ANY(%(topics)s);
+
 -- name: waiting_tuples
 -- List every event about tuples that is not done, parked ones too: a whole reload contains them.
 SELECT outbox_id FROM outbox WHERE published_at IS NULL AND topic = 'tuples' ORDER BY outbox_id;
