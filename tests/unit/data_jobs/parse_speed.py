@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pypdfium2
 from markdown_it import MarkdownIt
-from real_files import DATA, source_files
 
 from data_jobs.parsers.markdown import parse_markdown
 from data_jobs.parsers.pdf import parse_pdf
+from tests.unit.data_jobs.real_files import DATA, source_files
 
 _ROUNDS = 5
 

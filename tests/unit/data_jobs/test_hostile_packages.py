@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from seen import FIXTURES, code_of, parsed
 
 from cortex.errors import Unparsable
 from data_jobs.parsers.failures import FailureCode
+from tests.unit.data_jobs.seen import FIXTURES, code_of, parsed
 
 TYPES = '<Types><Override ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>'
 RELATIONS = '<R><Relationship Id="1" Type="x/officeDocument" Target="word/document.xml"/></R>'

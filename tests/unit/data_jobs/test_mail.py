@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from email.message import EmailMessage
 
-from seen import blocks, code_of, parsed
+from tests.unit.data_jobs.seen import blocks, code_of, parsed
 
 
 def message(subject: str = "Grüße") -> EmailMessage:

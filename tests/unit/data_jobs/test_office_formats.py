@@ -15,7 +15,8 @@ from openpyxl.comments import Comment
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
-from seen import FIXTURES, blocks, code_of, parsed
+
+from tests.unit.data_jobs.seen import FIXTURES, blocks, code_of, parsed
 
 
 def word_file() -> bytes:

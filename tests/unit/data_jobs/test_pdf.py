@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from seen import FIXTURES, blocks, code_of, parsed, seen
+
+from tests.unit.data_jobs.seen import FIXTURES, blocks, code_of, parsed, seen
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
-from real_files import DATA, Measured, measure, source_files, table
 
 from cortex.documents import ParsedBody
 from cortex.settings import Settings
 from data_jobs.parsers.failures import ParseFailure
 from data_jobs.stages.parse import ParseStage
+from tests.unit.data_jobs.real_files import DATA, Measured, measure, source_files, table
 
 pytestmark = [
     pytest.mark.shared_data,

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from seen import code_of
 
 from data_jobs.parsers.failures import FailureCode
 from data_jobs.parsers.sniff import sniff
+from tests.unit.data_jobs.seen import code_of
 
 DOCUMENTATION = Path(__file__).parents[3] / "docs" / "reference" / "parse-failures.md"
 

@@ -6,9 +6,9 @@ import json
 from itertools import pairwise
 
 import pytest
-from seen import blocks, parsed, seen
 
 from cortex.documents import BlockKind
+from tests.unit.data_jobs.seen import blocks, parsed, seen
 
 
 @pytest.mark.parametrize(

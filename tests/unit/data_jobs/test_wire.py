@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 import pytest
-from seen import parsed
 
 from data_jobs.parsers.wire import BrokenWire, decode_result, encode_result, pack, unpack
+from tests.unit.data_jobs.seen import parsed
 
 BODY = parsed("# Ü\n\ntext\n", "a.md")
 
