@@ -1,4 +1,4 @@
-"""Child processes: each leads its own group, writes one log file, dies with the supervisor, and is ended as a whole tree."""
+"""Child processes: each leads its own session, writes one log file, dies with the supervisor, and is ended as a whole tree."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ async def spawn(
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            process_group=0,
+            # Its own session is its own process group, and on a kernel that shares the processor by session the
+            # databases keep their part beside Ray's workers.
+            start_new_session=True,
             preexec_fn=_die_with(os.getpid(), death_signal),
             **account_arguments(account),
         )

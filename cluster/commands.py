@@ -32,7 +32,7 @@ _MARKS = {
 @click.option(
     "--only", default="", metavar="NAMES", help="Start these engines alone, e.g. postgres,qdrant,spicedb."
 )
-@click.option("--timeout", "timeout_s", default=180.0, show_default=True, help="Seconds to wait until ready.")
+@click.option("--timeout", "timeout_s", default=300.0, show_default=True, help="Seconds to wait until ready.")
 @json_option
 @command
 def up(only: str, timeout_s: float, as_json: bool) -> None:

@@ -40,8 +40,8 @@ class Settings(BaseSettings):
         default="", description="host:port of the Ray head, or empty for the embedded one"
     )
 
-    ray_jobs_url: str = Field(
-        default="", description="http://host:port of Ray's dashboard, where jobs are submitted"
+    ray_dashboard: bool = Field(
+        default=False, description="start Ray's dashboard too; it costs 250 MB and nothing of Cortex needs it"
     )
     ray_token_path: str = Field(
         default="",

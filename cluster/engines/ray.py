@@ -27,7 +27,6 @@ def _provides(place: Place) -> dict[str, str]:
     place.secret("ray")
     return {
         "CORTEX_RAY_ADDRESS": f"127.0.0.1:{place.port('ray')}",
-        "CORTEX_RAY_JOBS_URL": f"http://127.0.0.1:{place.port('ray_dashboard')}",
         "CORTEX_RAY_TOKEN_PATH": str(token_path),
         "CORTEX_RAY_TEMP_DIR": str(_temp_dir(place)),
         # Ray itself reads these, in whatever process imports it.
@@ -39,8 +38,6 @@ def _provides(place: Place) -> dict[str, str]:
 
 async def _probe(env: Mapping[str, str]) -> None:
     await probe_tcp(env["CORTEX_RAY_ADDRESS"])
-    if jobs_url := env.get("CORTEX_RAY_JOBS_URL"):
-        await probe_tcp(jobs_url.rpartition("/")[2])
     if folder := env.get("CORTEX_RAY_TEMP_DIR"):
         _see_node(Path(folder))
 
@@ -58,13 +55,12 @@ def _launch(place: Place) -> Launch:
         "port": "ray",
         "dashboard-port": "ray_dashboard",
         "dashboard-agent-listen-port": "ray_agent",
-        "ray-client-server-port": "ray_client",
     }
     arguments = [f"--{flag}={place.port(name)}" for flag, name in ports.items()]
     arguments += [
         "--node-ip-address=127.0.0.1",
         "--dashboard-host=127.0.0.1",
-        "--include-dashboard=true",
+        f"--include-dashboard={str(place.settings.ray_dashboard).lower()}",
         "--disable-usage-stats",
         "--no-monitor",  # the autoscaler's: one machine does not grow
         f"--object-store-memory={OBJECT_STORE_BYTES}",
@@ -111,5 +107,6 @@ ENGINE = Engine(
     provides=_provides,
     launch=_launch,
     given_url=lambda settings: settings.ray_address,
+    start_timeout_s=300.0,  # a dozen imports of Ray: 18 processor-seconds on an idle machine
     stop_timeout_s=20.0,
 )
