@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 # Engines add float32 terms in an order that depends on their segments, so a score differs in its last digits between
 # two indexes. Neighbours nearer than this are one score; what is reported keeps fewer digits than differ.
@@ -29,7 +29,7 @@ def order_lane(found: Sequence[Scored], limit: int, *, is_whole: bool) -> list[S
     if not is_whole:
         groups = groups[:-1]
     ordered = [one for group in groups for one in sorted(group, key=lambda one: one.chunk_id)]
-    return [replace(one, score=_reported(one.score)) for one in ordered[:limit]]
+    return [Scored(one.chunk_id, _reported(one.score)) for one in ordered[:limit]]
 
 
 def _groups(descending: Sequence[Scored]) -> list[list[Scored]]:

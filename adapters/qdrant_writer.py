@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from qdrant_client import QdrantClient, models
 
-from adapters.qdrant import ALIAS
+from adapters.qdrant import ALIAS, CONNECTIONS
 from adapters.qdrant_errors import loopback_is_safe, translated
 from adapters.qdrant_filters import epoch_s, match
 from cortex.chunks import IndexPoint
@@ -49,6 +49,7 @@ class QdrantIndexWriter:
                 api_key=settings.qdrant_api_key.get_secret_value() or None,
                 timeout=_TIMEOUT_S,
                 check_compatibility=False,
+                limits=CONNECTIONS,
             )
         return cls(client, alias=alias)
 

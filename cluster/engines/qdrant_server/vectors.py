@@ -108,13 +108,13 @@ def write_id(value: Any) -> int | str:
 
 def write_point(point: Any) -> dict[str, Any]:
     """State a scored point or a record as JSON."""
-    out: dict[str, Any] = {
-        "id": write_id(point.id),
-        "payload": point.payload,
-        "vector": write_vector(point.vector),
-    }
+    out: dict[str, Any] = {"id": write_id(point.id)}
     if isinstance(point, edge.ScoredPoint):
         out |= {"version": point.version, "score": point.score}
-    elif point.order_value is not None:
+    if point.payload is not None:
+        out["payload"] = point.payload
+    if point.vector is not None:
+        out["vector"] = write_vector(point.vector)
+    if point.order_value is not None:
         out["order_value"] = point.order_value
     return out
