@@ -52,8 +52,11 @@ def fuse(hits: Sequence[Hit], fusion: Fusion, wording: Wording) -> list[Hit]:
     bm25_ranks = {hit.chunk_id: rank for rank, hit in enumerate(bm25, start=1)}
     fused = []
     for hit in {hit.chunk_id: hit for hit in (*dense, *bm25)}.values():
-        lanes = replace(
-            hit.lanes, dense_rank=dense_ranks.get(hit.chunk_id), bm25_rank=bm25_ranks.get(hit.chunk_id)
+        lanes = LaneScores(
+            dense_score=hit.lanes.dense_score,
+            dense_rank=dense_ranks.get(hit.chunk_id),
+            bm25_score=hit.lanes.bm25_score,
+            bm25_rank=bm25_ranks.get(hit.chunk_id),
         )
         fused.append(replace(hit, score=_score(lanes, fusion, attainable), lanes=lanes))
     return sorted(fused, key=lambda hit: (-hit.score, hit.chunk_id))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from cortex.evidence import Candidate, Hit
 from cortex.ports import PermissionChecker, QueryCatalog
@@ -39,14 +38,15 @@ class Reader:
         self._verdicts: dict[str, bool] = {}  # by document id, as SpiceDB said
 
     async def rank(self, candidates: Sequence[Candidate], fusion: Fusion, depth: int) -> list[Hit]:
-        """Fuse the candidates that may be seen; the first `depth` are authorised, the others not refused so far."""
+        """Fuse the candidates that may be seen; the first `depth` are authorised, the others not refused so far.
+
+        Each refusal lets others move up, so the next round checks those.
+        """
         await self._load(candidates)
         while True:
             ranked = fuse(self._visible(candidates), fusion, self._wording)
-            unchecked = self._unchecked(hit.document_id for hit in ranked[:depth])
-            if not unchecked:
+            if await self._check(hit.document_id for hit in ranked[:depth]):
                 return ranked
-            await self._check(unchecked)
 
     async def _load(self, candidates: Sequence[Candidate]) -> None:
         unknown = [candidate for candidate in candidates if candidate.chunk_id not in self._hits]
@@ -54,21 +54,25 @@ class Reader:
             shown = {hit.chunk_id: hit for hit in await self._catalog.hydrate(unknown, self._permit)}
             self._hits.update({candidate.chunk_id: shown.get(candidate.chunk_id) for candidate in unknown})
 
-    async def _check(self, document_ids: Sequence[str]) -> None:
-        allowed = await self._checker.allowed(self._permit.principal, document_ids, self._permit.token)
-        self._verdicts.update({document_id: document_id in allowed for document_id in document_ids})
-
-    def _unchecked(self, document_ids: Iterable[str]) -> list[str]:
-        """Take one round of distinct documents that SpiceDB was not asked about."""
-        distinct = dict.fromkeys(each for each in document_ids if each not in self._verdicts)
-        return list(islice(distinct, self._round_size))
+    async def _check(self, document_ids: Iterable[str]) -> bool:
+        """Ask SpiceDB about documents it was not asked about, in rounds; False as soon as one is refused."""
+        unchecked = list(dict.fromkeys(each for each in document_ids if each not in self._verdicts))
+        for start in range(0, len(unchecked), self._round_size):
+            asked = unchecked[start : start + self._round_size]
+            allowed = await self._checker.allowed(self._permit.principal, asked, self._permit.token)
+            self._verdicts.update({document_id: document_id in allowed for document_id in asked})
+            if len(allowed) < len(asked):
+                return False
+        return True
 
     def _visible(self, candidates: Sequence[Candidate]) -> list[Hit]:
         visible = []
         for candidate in candidates:
             hit = self._hits[candidate.chunk_id]
-            if hit is not None and self._verdicts.get(hit.document_id, True):
-                visible.append(replace(hit, score=candidate.score, lanes=candidate.lanes))
+            if hit is None or not self._verdicts.get(hit.document_id, True):
+                continue
+            # Read deeper, a lane may have found what only the other had found before.
+            visible.append(hit if hit.lanes == candidate.lanes else replace(hit, lanes=candidate.lanes))
         return visible
 
 

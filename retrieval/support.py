@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from cortex.evidence import Hit, Support
 from retrieval.wording import Wording
 
-_N_HITS = 20  # rarity is counted among these
+_N_HITS = 10  # rarity is counted among these
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,9 @@ class Wording:
     def _passage(self, hit: Hit) -> frozenset[str]:
         if hit.chunk_id not in self._passages:
             searched = "\n".join((hit.title, *hit.heading_path, hit.text))
-            self._passages[hit.chunk_id] = frozenset(self._lexical.terms(searched))
+            # Terms do not reach over white space, so each word needs to be read but once.
+            distinct = " ".join(dict.fromkeys(searched.split()))
+            self._passages[hit.chunk_id] = frozenset(self._lexical.terms(distinct))
         return self._passages[hit.chunk_id]
 
 
