@@ -90,6 +90,7 @@ WHERE NOT EXISTS (SELECT FROM chunks c WHERE c.chunk_id = w.chunk_id);
 
 -- name: relationships
 -- Stream every tuple that SpiceDB must hold, circles among groups rewritten as `cycles.py` does.
+-- In order: neighbours written together cost the embedded SpiceDB two thirds of the time and memory.
 SELECT DISTINCT t.tenant_id, t.resource_type, coalesce(r.representative, t.resource_name), t.relation,
        t.subject_type, t.subject_name
 FROM tuples t
@@ -104,4 +105,5 @@ WHERE (%(tenant_id)s = '' OR t.tenant_id = %(tenant_id)s)
 UNION ALL
 SELECT tenant_id, 'group', group_name, 'member', 'group', representative
 FROM group_cycles
-WHERE group_name <> representative AND (%(tenant_id)s = '' OR tenant_id = %(tenant_id)s);
+WHERE group_name <> representative AND (%(tenant_id)s = '' OR tenant_id = %(tenant_id)s)
+ORDER BY 1, 2, 3, 4, 5, 6;
