@@ -40,7 +40,8 @@ class PrepareStage:
         row = replace(row, content_sha256=sha256_hex(content))
         if is_same_content(row):
             return replace(row.lightened(), is_unchanged=True)
-        name = row.item.external_id.rpartition("/")[2]
+        # An id that is no file name says nothing of the format: then the media type does.
+        name = row.item.external_id.rpartition("/")[2] if row.item.path else ""
         parsed = self._parse.parse(content, name, row.item.media_type)
         if not isinstance(parsed, ParsedBody):
             return row.failed(parsed.code.value, parsed.reason)

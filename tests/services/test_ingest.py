@@ -19,6 +19,7 @@ import psycopg
 import pytest
 from qdrant_client import QdrantClient
 
+from adapters.qdrant import credentials
 from cortex.principals import Principal
 from cortex.settings import Settings
 from data_jobs.parts import open_catalog
@@ -40,7 +41,6 @@ class Loaded:
             **kept,
             "CORTEX_HOME": str(self.settings.home),
             "CORTEX_TENANT_ID": self.settings.tenant_id,
-            "PYTHONWARNINGS": "ignore",
         }
 
     def write(self, name: str, text: str) -> None:
@@ -71,9 +71,7 @@ class Loaded:
     def index(self) -> dict[str, dict[str, Any]]:
         """Read every point of the tenant: chunk id to payload."""
         client = QdrantClient(
-            url=self.settings.qdrant_url,
-            api_key=self.settings.qdrant_api_key.get_secret_value(),
-            check_compatibility=False,
+            url=self.settings.qdrant_url, check_compatibility=False, **credentials(self.settings)
         )
         records, _ = client.scroll("chunks", limit=10_000, with_payload=True)
         client.close()
@@ -104,6 +102,13 @@ class Loaded:
                 [self.settings.tenant_id],
             ).fetchall()
         return [status for (status,) in rows]
+
+    def await_run(self, process: subprocess.Popen[str], n_runs: int) -> None:
+        """Wait until a load that was started has opened its sync run, or has ended."""
+        deadline = time.monotonic() + 120
+        while process.poll() is None and len(self.runs()) < n_runs:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
     def assert_consistent(self) -> None:
         """The index holds exactly the chunks that the catalog shows, each with its document's profile."""
@@ -170,31 +175,28 @@ async def test_people_see_what_their_lists_say(loaded: Loaded) -> None:
 def test_a_load_killed_at_any_time_is_finished_by_the_next(loaded: Loaded) -> None:
     """SIGKILL at random moments of a load that changes things; the load after it ends where an undisturbed one does."""
     chance = random.Random(7)
-    n_killed = 0
+    longest_s = loaded.load()["seconds"]
+    statuses = ["succeeded"]
     for round_number in range(4):
         for number in range(8):
-            loaded.write(
-                f"page-{number}.md",
-                f"# Page {number}\n\nRound {round_number}, page {number}, " + "word " * 60,
-            )
+            text = f"Round {round_number}, page {number}, " + "word " * 60
+            loaded.write(f"page-{number}.md", f"# Page {number}\n\n{text}\n")
         loaded.write(f"more-{round_number}.md", f"# More {round_number}\n\nOf the same.\n")
         process = loaded.start()
-        time.sleep(chance.uniform(0.5, 6.0))
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            n_killed += 1
+        loaded.await_run(process, len(statuses) + 1)
+        time.sleep(chance.uniform(0.0, longest_s))
+        os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        report = loaded.load()
-        assert report["failed"] == []
+        statuses.append("failed" if process.returncode == -signal.SIGKILL else "succeeded")
+
+        assert loaded.load()["failed"] == []
+        statuses.append("succeeded")
         loaded.assert_consistent()
-        titles = [title for _, title, _, _, _ in loaded.catalog()]
-        assert len(titles) == 9 + round_number + 1
-        assert all(
-            f"Round {round_number}" in chunks[0]
-            for path, _, _, chunks, _ in loaded.catalog()
-            if "page" in path
-        )
-    assert n_killed > 0
+        assert len(loaded.catalog()) == 9 + round_number + 1
+        pages = [chunks[0] for path, _, _, chunks, _ in loaded.catalog() if path.startswith("page")]
+        assert [f"Round {round_number}" in page for page in pages] == [True] * 8
+    assert "failed" in statuses
+    assert loaded.runs() == statuses
 
 
 def test_a_source_is_loaded_once_at_a_time(loaded: Loaded) -> None:
