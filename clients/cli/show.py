@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 from rich.text import Text
 
 from cortex.api import AnchorModel, DegradedModel, DoneModel, FragmentModel, LanesModel, SearchResponse
@@ -146,7 +145,9 @@ def _print_footer(
 
 
 def _indented(console: Console, text: Text) -> None:
-    console.print(Padding(text, (0, 0, 0, 4), expand=False))
+    for line in text.wrap(console, max(console.width - 4, 20)):
+        line.rstrip()
+        console.print(Text("    ").append_text(line), soft_wrap=True)
 
 
 def _place(anchor: AnchorModel) -> str:

@@ -51,7 +51,7 @@ function begin(question) {
 function found(result) {
   state.fragments = result.evidence;
   const scale = scaleOf(result.evidence);
-  $("cards").replaceChildren(...result.evidence.map((fragment) => card(fragment, scale, openSource)));
+  $("cards").replaceChildren(...result.evidence.map((fragment) => card(fragment, scale, state.question, openSource)));
   show($("evidence"), result.evidence.length > 0);
   $("evidence-title").textContent = mode() === "search" ? "Passages" : "Evidence";
   notices(result.degraded);

@@ -64,8 +64,8 @@ function fill(found, fragment, quote) {
     nodes.push(node);
   }
   $("panel-body").replaceChildren(...nodes);
-  const isCalm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  first?.scrollIntoView({ block: "center", behavior: isCalm ? "auto" : "smooth" });
+  const target = first?.querySelector("mark") ?? first;
+  target?.scrollIntoView({ block: "center" });
 }
 
 // A fragment may merge neighbouring chunks: those whose anchor lies inside its own, or whose text it holds.
