@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo down test test-slow lint docs lock clean
+.PHONY: demo down test lint docs lock clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m cluster.demo
@@ -13,10 +13,7 @@ down:
 	@CORTEX_HOME="$${CORTEX_HOME:-$(CURDIR)/.demo}" $(BIN)/cortex down
 
 test: $(STAMP) lint
-	$(BIN)/python -m pytest -m "not slow"
-
-test-slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
