@@ -34,7 +34,7 @@ class Found:
 
 
 class QdrantSearchIndex:
-    """A SearchIndex. Decision 0007 says why the lanes are fused here and not by Qdrant."""
+    """A SearchIndex. Decision 0008 says why the lanes are fused here and not by Qdrant."""
 
     def __init__(self, client: AsyncQdrantClient, *, exact_below: int, alias: str = ALIAS) -> None:
         self._client = client
