@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from cortex.errors import Misconfigured
 from cortex.settings import Settings
@@ -24,7 +24,7 @@ class Gate(BaseModel):
     set: Literal["gate"]
     lane: Literal["plan", "bm25", "dense"]
     metric: str
-    at_least: float
+    at_least: float = Field(gt=0, le=1)  # a bound of 0 could not fail
 
 
 def read_gates(path: Path = _FOLDER / "gates.yaml") -> list[Gate]:
