@@ -131,7 +131,7 @@ class Settings(BaseSettings):
     # Retrieval
     lane_limit: int = Field(default=100, ge=1, description="candidates per lane: RRF consumes the top 100")
     fusion_k: int = Field(
-        default=10, ge=0, description="RRF constant, Cormack et al. 2009; measured on the gate corpus"
+        default=10, ge=0, description="RRF constant (Cormack et al. 2009); orders the pool, not the result"
     )
     weight_dense: float = Field(
         default=1.5, ge=0, description="weight of the dense lane, in RRF and in the final score"
