@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from cluster.findings import Finding, fine, problem, warning
-from cluster.place import is_free
+from cluster.place import existing, is_free
 from cluster.state import Phase, read_state
 from cortex.errors import Misconfigured, Unavailable
 from cortex.settings import Settings
@@ -52,7 +52,7 @@ def check_resources(settings: Settings) -> Iterator[Finding]:
         yield fine("memory", said)
     else:
         yield warning("memory", said, f"give the machine {LEAST_MEMORY_BYTES / 1e9:.0f} GB")
-    free = shutil.disk_usage(_existing(settings.home)).free
+    free = shutil.disk_usage(existing(settings.home)).free
     if free >= LEAST_DISK_BYTES:
         yield fine("disk", f"{free / 1e9:.1f} GB free for {settings.home}")
     else:
@@ -63,7 +63,7 @@ def check_resources(settings: Settings) -> Iterator[Finding]:
 def check_home(settings: Settings) -> Iterator[Finding]:
     """The data directory: writable, and closed to everyone but its owner."""
     home = settings.home
-    if not os.access(_existing(home), os.W_OK | os.X_OK):
+    if not os.access(existing(home), os.W_OK | os.X_OK):
         yield problem(
             "home", f"{home} cannot be written to", "set CORTEX_HOME to another folder", Misconfigured
         )
@@ -170,11 +170,6 @@ def check_running(settings: Settings) -> Iterator[Finding]:
             else:
                 said = f"{engine.state}: {engine.reason or 'no reason known yet'}"
                 yield problem(name, said, f"read {engine.log}", Unavailable)
-
-
-def _existing(path: Path) -> Path:
-    """Return the nearest folder above a path that exists."""
-    return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
 CHECKS: tuple[Check, ...] = (

@@ -1,4 +1,4 @@
-"""`cortex up`, `down`, `status`, `logs` and `doctor`: the operator's commands."""
+"""The operator's commands: `cortex up`, `down`, `status`, `logs`, and `doctor` from a file of its own."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from rich.live import Live
 from rich.text import Text
 
 from cluster import control
-from cluster.checks import CHECKS
 from cluster.children import tail
-from cluster.findings import Finding, Level
+from cluster.doctor_commands import doctor
 from cluster.state import EngineState, Phase, RunState, read_state
 from cortex.console import command, json_option, write_document, write_progress
 from cortex.errors import Unavailable
 from cortex.settings import Settings, settings
+
+__all__ = ["doctor", "down", "logs", "status", "up"]
 
 _MARKS = {
     Phase.READY: ("●", "green"),
@@ -101,32 +102,6 @@ def logs(engine: str, n_lines: int, follow: bool) -> None:
             new = file.read()
         click.echo(new, nl=False)
         position += len(new)
-
-
-@click.command()
-@json_option
-@command
-def doctor(as_json: bool) -> None:
-    """Check this machine and this home, and plan disk and memory for more documents."""
-    given = settings()
-    findings = [finding for check in CHECKS for finding in check(given)]
-    if as_json:
-        write_document({"home": given.home, "findings": findings})
-    else:
-        for finding in findings:
-            _print_finding(finding)
-    if worst := max(finding.exit_code for finding in findings):
-        raise SystemExit(worst)
-
-
-def _print_finding(finding: Finding) -> None:
-    mark, colour = {Level.OK: ("✓", "green"), Level.WARNING: ("!", "yellow"), Level.PROBLEM: ("✗", "red")}[
-        finding.level
-    ]
-    click.secho(f"{mark} ", fg=colour, nl=False)
-    click.echo(f"{finding.name:<18} {finding.said}")
-    if finding.remedy:
-        click.echo(f"  {'':<18} try: {finding.remedy}")
 
 
 class _Changes:

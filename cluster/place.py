@@ -82,6 +82,11 @@ def private_folder(path: Path) -> Path:
     return path
 
 
+def existing(path: Path) -> Path:
+    """Return the nearest folder above a path that exists."""
+    return next(folder for folder in (path, *path.parents) if folder.exists())
+
+
 def write_private(path: Path, text: str) -> None:
     """Replace a file in one step, readable by its owner alone, so that a reader never sees half of it."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
