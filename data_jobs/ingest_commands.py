@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
 from cortex.console import command, json_option, write_document, write_progress
-from cortex.errors import InputError
-from cortex.ids import source_id
 from cortex.ports import SourceConfig
-from cortex.settings import Settings, settings
+from cortex.settings import settings
 from data_jobs.run import Counts, IngestReport
+from data_jobs.sources import Naming, files_source
 
 _PROGRESS_EVERY_S = 0.5
 
@@ -28,10 +28,46 @@ def ingest() -> None:
     """
 
 
+def loads(describe: Callable[..., SourceConfig]) -> Callable[..., None]:
+    """Make a command of a function that describes a source: adds the options of every load, loads it and reports.
+
+    The function gets a `Naming` as `naming`, and the arguments and options of its own.
+    """
+
+    @click.option(
+        "--collection", default="default", show_default=True, help="The group that searches can name."
+    )
+    @click.option(
+        "--name", default="", help="What to call the source; the place it is loaded from if not given."
+    )
+    @click.option("--allow-empty", is_flag=True, help="Hide every document of a source that is now empty.")
+    @click.option("--no-ray", is_flag=True, help="Load in this process instead of the running Ray.")
+    @json_option
+    @command
+    @wraps(describe)
+    def run(collection: str, name: str, allow_empty: bool, no_ray: bool, as_json: bool, **given: Any) -> None:
+        config = describe(naming=Naming(name, collection), **given)
+        report = _load(config, allow_empty, no_ray, as_json)
+        if as_json:
+            write_document(report)
+        else:
+            _show(report)
+
+    return run
+
+
+def _load(config: SourceConfig, allows_empty: bool, no_ray: bool, as_json: bool) -> IngestReport:
+    load: Callable[..., IngestReport]
+    if no_ray:
+        from data_jobs.ingest import ingest as load
+    else:
+        from data_jobs.ray_ingest import ray_ingest as load
+    with _progress(as_json) as on_progress:
+        return load(settings(), config, allows_empty=allows_empty, on_progress=on_progress)
+
+
 @ingest.command("files")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--collection", default="default", show_default=True, help="The group that searches can name.")
-@click.option("--name", default="", help="What to call the source; its absolute path if not given.")
 @click.option(
     "--access",
     type=click.Choice(["posix", "file-only"]),
@@ -39,55 +75,13 @@ def ingest() -> None:
     show_default=True,
     help="Who may read where no access file says so: POSIX owner, group and modes, or nobody.",
 )
-@click.option("--allow-empty", is_flag=True, help="Hide every document of a source that is now empty.")
-@click.option("--no-ray", is_flag=True, help="Load in this process instead of the running Ray.")
-@json_option
-@command
-def ingest_files(
-    path: Path, collection: str, name: str, access: str, allow_empty: bool, no_ray: bool, as_json: bool
-) -> None:
+@loads
+def ingest_files(path: Path, access: str, naming: Naming) -> SourceConfig:
     """Load the folder or file PATH, with its access lists.
 
     Prints what was indexed, unchanged and removed, and each file that failed, with the reason.
     """
-    given = settings()
-    config = files_source(given, path, collection, name, access)
-    load: Callable[..., IngestReport]
-    if no_ray:
-        from data_jobs.ingest import ingest as load
-    else:
-        from data_jobs.ray_ingest import ray_ingest as load
-    with _progress(as_json) as on_progress:
-        report = load(given, config, allows_empty=allow_empty, on_progress=on_progress)
-    if as_json:
-        write_document(report)
-    else:
-        _show(report)
-
-
-def files_source(
-    given: Settings, path: Path, collection: str = "default", name: str = "", access: str = "posix"
-) -> SourceConfig:
-    """Describe a folder or file of this machine as a source; raises InputError when it does not exist."""
-    root = path.expanduser().resolve()
-    if not root.exists():
-        raise InputError(
-            f"{root} does not exist",
-            code="source.unreadable",
-            hint="what was loaded from it before stays; check the path, or mount it",
-        )
-    home = given.home.resolve()
-    if root == home or root in home.parents or home in root.parents:
-        raise InputError(
-            f"{root} holds Cortex's own data",
-            code="folder.own",
-            hint="load a folder inside of it, or beside it",
-        )
-    name = name or str(root)
-    options = {"root": str(root), "access": access}
-    return SourceConfig(
-        given.tenant_id, source_id(given.tenant_id, "files", name), "files", name, collection, options
-    )
+    return files_source(settings(), path, naming.collection, naming.name, access)
 
 
 @click.group()

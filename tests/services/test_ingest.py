@@ -25,9 +25,9 @@ from cortex.ports import SourceConfig
 from cortex.principals import Principal
 from cortex.settings import Settings
 from data_jobs.ingest import ingest
-from data_jobs.ingest_commands import files_source
 from data_jobs.ray_ingest import ray_ingest
 from data_jobs.source_lock import source_lock
+from data_jobs.sources import files_source
 from serve_apps.parts import open_parts
 
 pytestmark = pytest.mark.services

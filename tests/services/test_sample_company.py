@@ -17,8 +17,8 @@ from cortex.ports import SourceConfig
 from cortex.principals import Principal
 from cortex.settings import Settings
 from data_jobs.ingest import ingest
-from data_jobs.ingest_commands import files_source
 from data_jobs.run import IngestReport
+from data_jobs.sources import files_source
 from retrieval.path import Parts, answer, search
 from serve_apps.parts import open_parts
 

@@ -1,0 +1,54 @@
+"""Sources: what the operator names on the command line, described for the connector that will read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cortex.errors import InputError
+from cortex.ids import source_id
+from cortex.ports import SourceConfig
+from cortex.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How the operator names a source: its own name (empty: the place it is loaded from), and its collection."""
+
+    name: str
+    collection: str
+
+
+def files_source(
+    given: Settings, path: Path, collection: str = "default", name: str = "", access: str = "posix"
+) -> SourceConfig:
+    """Describe a folder or file of this machine as a source; raises InputError when it does not exist."""
+    root = existing_place(given, path)
+    options = {"root": str(root), "access": access}
+    return described(given, "files", Naming(name or str(root), collection), options)
+
+
+def described(given: Settings, source_type: str, naming: Naming, options: Mapping[str, str]) -> SourceConfig:
+    """Describe a source of any type; its id comes from tenant, type and name."""
+    own_id = source_id(given.tenant_id, source_type, naming.name)
+    return SourceConfig(given.tenant_id, own_id, source_type, naming.name, naming.collection, options)
+
+
+def existing_place(given: Settings, path: Path) -> Path:
+    """Resolve a path of this machine; raises InputError when it does not exist, or holds Cortex's own data."""
+    root = path.expanduser().resolve()
+    if not root.exists():
+        raise InputError(
+            f"{root} does not exist",
+            code="source.unreadable",
+            hint="what was loaded from it before stays; check the path, or mount it",
+        )
+    home = given.home.resolve()
+    if root == home or root in home.parents or home in root.parents:
+        raise InputError(
+            f"{root} holds Cortex's own data",
+            code="folder.own",
+            hint="load a folder inside of it, or beside it",
+        )
+    return root
