@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from cortex.edges import Edge, Name
 from cortex.ids import sha256_hex
 
 
@@ -77,7 +78,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A normalized document: identity, provenance and metadata; its text lives in blocks and chunks."""
+    """A normalized document: identity, provenance and metadata; its text lives in blocks and chunks.
+
+    `edges` are the links in it, in the order of its text; `names` are the keys under which other documents link to it.
+    """
 
     document_id: str
     tenant_id: str
@@ -94,6 +98,8 @@ class Document:
     language: str = ""
     collection: str = "default"
     meta: Mapping[str, str] = field(default_factory=dict)
+    edges: tuple[Edge, ...] = ()
+    names: tuple[Name, ...] = ()
 
 
 class BlockKind(StrEnum):
@@ -163,7 +169,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class ParsedBody:
-    """What parse makes of one item: the whole body, its blocks in order, and metadata found inside."""
+    """What parse makes of one item: the whole body, its blocks in order, and metadata found inside.
+
+    `edges` and `names` are the links and the ids or aliases found inside, their keys still as written.
+    """
 
     body: str
     blocks: tuple[Block, ...]
@@ -173,3 +182,5 @@ class ParsedBody:
     created_at: datetime | None = None
     updated_at: datetime | None = None
     meta: Mapping[str, str] = field(default_factory=dict)
+    edges: tuple[Edge, ...] = ()
+    names: tuple[Name, ...] = ()

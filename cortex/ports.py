@@ -6,7 +6,7 @@ contract suite as the real adapter.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cortex.chunks import Chunk, IndexPoint, SparseVector
 from cortex.documents import Acl, Document, Item, Membership, ParsedBody
+from cortex.edges import EdgeState, ResolvedEdge
 from cortex.evidence import Answer, Candidate, Filters, Hit, SearchResult
 from cortex.principals import Permit, Principal
 
@@ -315,6 +316,17 @@ class IngestCatalog(Protocol):
 
     def tombstone(self, document_id: str) -> tuple[str, ...]:
         """Hide a document at once and queue its deletion; returns the chunk ids to delete."""
+
+    def count_edges(self, source_id: str) -> dict[EdgeState, int]:
+        """Count the edges of a source's shown documents by where they lead; states without any are left out."""
+
+    def list_edges(
+        self, source_id: str, states: Collection[EdgeState] = (), limit: int | None = None
+    ) -> list[ResolvedEdge]:
+        """List the edges of a source's shown documents, of some states or of all, by document and place in it.
+
+        For operators: readers may not see every document, so nothing of this may reach them.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 from psycopg_pool import ConnectionPool
 
+from adapters.catalog.edges import count_edges, list_edges
 from adapters.catalog.failures import translated
 from adapters.catalog.grant import set_acls
 from adapters.catalog.membership import add_edges, register, remove_edge, replace_memberships
@@ -18,6 +19,7 @@ from adapters.catalog.queries import queries
 from adapters.catalog.signatures import NEAR_DUPLICATE_SIMILARITY, bands, similarity
 from adapters.catalog.stage import publish, stage, tombstone
 from cortex.documents import Acl, Membership
+from cortex.edges import EdgeState, ResolvedEdge
 from cortex.errors import Conflict, NotFound
 from cortex.ports import AclWrite, DocumentWrite, FetchFailure, KnownDocument, SourceConfig
 
@@ -163,6 +165,18 @@ class PostgresIngestCatalog:
         """Hide a document at once and queue its deletion; returns the chunk ids to delete."""
         with self._transaction() as connection:
             return tombstone(connection, document_id)
+
+    def count_edges(self, source_id: str) -> dict[EdgeState, int]:
+        """Count the edges of a source's shown documents by where they lead."""
+        with self._transaction() as connection:
+            return count_edges(connection, source_id)
+
+    def list_edges(
+        self, source_id: str, states: Collection[EdgeState] = (), limit: int | None = None
+    ) -> list[ResolvedEdge]:
+        """List the edges of a source's shown documents, of some states or of all, by document and place in it."""
+        with self._transaction() as connection:
+            return list_edges(connection, source_id, states, limit)
 
     def _write(self, name: str, **values: Any) -> None:
         """Run one update of a run's row; raises NotFound when there is no such run."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg.types.json import Jsonb
 
+from adapters.catalog.edges import copy_edges
 from adapters.catalog.mirror import forget_documents, relationships
 from adapters.catalog.queries import queries
 from adapters.catalog.queue import queue_obsolete, queue_tuples
@@ -49,6 +50,7 @@ def stage(connection: psycopg.Connection, write: DocumentWrite) -> None:
     shown, abandoned = held
     version_id = _insert_version(connection, write)
     _copy_chunks(connection, version_id, document.document_id, write.chunks)
+    copy_edges(connection, version_id, document)
     connection.execute(_SQL["point_to_staged"], {**key, "version_id": version_id})
     if abandoned is not None:
         gone = _chunk_ids(connection, abandoned) - _chunk_ids(connection, shown, version_id)

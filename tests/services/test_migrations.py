@@ -76,6 +76,8 @@ def test_every_earlier_version_with_data_comes_up_to_this_one(home_engines: Sett
         if version >= 3:
             assert rows(old, "SELECT topic, published_at IS NULL FROM outbox") == [("tuples", True)]
             assert rows(old, "SELECT token FROM permission_state") == [("",)]
+        if version >= 4:
+            assert rows(old, "SELECT question, text FROM answers") == [("What?", "That.")]
 
 
 def test_a_dry_run_changes_nothing(empty_url: str) -> None:

@@ -5,7 +5,7 @@ What SpiceDB must hold is computed from scratch after every change, so there is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
@@ -15,6 +15,7 @@ from adapters.catalog.cycles import find_cycles, without_cycles
 from adapters.catalog.mirror import Tuple, checked_name, member_tuple, relationship, subject
 from adapters.catalog.signatures import NEAR_DUPLICATE_SIMILARITY, similarity
 from cortex.documents import Acl, Grant, GrantKind, Membership, acl_sha256
+from cortex.edges import EdgeState, ResolvedEdge
 from cortex.errors import ChecksUnavailable, Conflict, Forbidden, InputError, NotFound
 from cortex.evidence import Answer, Candidate, Hit, LaneScores, SearchResult
 from cortex.ports import (
@@ -29,6 +30,7 @@ from cortex.ports import (
     SourceConfig,
 )
 from cortex.principals import Permit, Principal
+from tests.twins.edges import counted, resolve, selected
 
 
 @dataclass(slots=True)
@@ -208,6 +210,18 @@ class CatalogTwin:
             held.shown = held.staged = held.acl = None
             held.is_deleted = True
         return self._obsolete(held.tenant_id, document_id, gone)
+
+    def count_edges(self, source_id: str) -> dict[EdgeState, int]:
+        return counted(self._edges_of(source_id))
+
+    def list_edges(
+        self, source_id: str, states: Collection[EdgeState] = (), limit: int | None = None
+    ) -> list[ResolvedEdge]:
+        return selected(self._edges_of(source_id), states, limit)
+
+    def _edges_of(self, source_id: str) -> list[ResolvedEdge]:
+        held = (held for held in self.documents.values() if held.source_id == source_id)
+        return resolve(one.shown.document for one in held if one.shown)
 
     def _hold(self, document_id: str, tenant_id: str, source_id: str, external_id: str) -> Held:
         held = self.documents.setdefault(document_id, Held(tenant_id, source_id, external_id))

@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cortex.chunks import IndexPoint
 from cortex.documents import Acl, Membership, acl_sha256
+from cortex.edges import EdgeState, ResolvedEdge
 from cortex.errors import InputError, NotFound
 from cortex.ids import sha256_hex
 from cortex.ports import AclWrite, DocumentWrite, FetchFailure, KnownDocument, SourceConfig
+from tests.twins.edges import counted, resolve, selected
 
 
 class PowerCut(BaseException):
@@ -163,6 +165,18 @@ class TwinCatalog:
         self.documents[document_id] = TwinDocument(held.external_id, held.source_id, is_deleted=True)
         self.obsolete |= gone
         return tuple(sorted(gone))
+
+    def count_edges(self, source_id: str) -> dict[EdgeState, int]:
+        return counted(self._edges_of(source_id))
+
+    def list_edges(
+        self, source_id: str, states: Collection[EdgeState] = (), limit: int | None = None
+    ) -> list[ResolvedEdge]:
+        return selected(self._edges_of(source_id), states, limit)
+
+    def _edges_of(self, source_id: str) -> list[ResolvedEdge]:
+        held = (held for held in self.documents.values() if held.source_id == source_id)
+        return resolve(one.shown.document for one in held if one.shown)
 
     def titles(self) -> dict[str, str]:
         """Map external ids to the titles shown."""
