@@ -29,7 +29,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from cortex.documents import Acl, Grant, GrantKind, Membership
 
 NAME = ".cortex-access.yaml"
-POSIX_PREFIX = "posix:"  # groups of this machine; an access file may name them, never define them
+POSIX_PREFIX = "posix:"  # groups of this machine
+# Groups that others define: an access file may name them, never say who belongs to them.
+_DEFINED_ELSEWHERE = (POSIX_PREFIX, "slack:")
 MAX_BYTES = 1_000_000
 CLOSED = Acl()  # known to be nobody: unlike an unknown list it does replace what was open before
 
@@ -135,8 +137,9 @@ def _parse(folder: Path, content: bytes, *, may_define_groups: bool) -> AccessFi
         return AccessFile(folder, None, f"is not valid YAML: {_first_line(error)}")
     if rules.groups and not may_define_groups:
         return AccessFile(folder, None, "groups belong into the access file of the root folder")
-    if taken := [group for group in rules.groups if group.startswith(POSIX_PREFIX)]:
-        return AccessFile(folder, None, f"groups.{taken[0]}: this machine defines its own groups")
+    if taken := [group for group in rules.groups if group.startswith(_DEFINED_ELSEWHERE)]:
+        owner = "this machine" if taken[0].startswith(POSIX_PREFIX) else "Slack"
+        return AccessFile(folder, None, f"groups.{taken[0]}: {owner} defines its own groups")
     return AccessFile(folder, rules)
 
 

@@ -118,8 +118,9 @@ class Anchor:
     """Where a text sits in its source, in the source's own units.
 
     `kind` is `line` (1-based), `page` (1-based), `slide` (1-based), `row` (1-based, in sheet `label`), `second`
-    (speech) or `none`. `start` and `end` are inclusive. `fragment` renders it for a URL: `L10-L20`, `page=3`,
-    `slide=2`, `Q1!5-9`, `t=63`.
+    (speech), `message` (1-based, in its conversation) or `none`. `start` and `end` are inclusive. `fragment` renders
+    it for a URL: `L10-L20`, `page=3`, `slide=2`, `Q1!5-9`, `t=63`. A message's `label` is the last part of its own
+    permalink; see `source_link`.
     """
 
     kind: str = "none"
@@ -143,8 +144,25 @@ class Anchor:
                 )
             case "second":
                 return f"t={self.start}"
+            case "message":
+                return self.label
             case _:
                 return ""
+
+    @property
+    def scope(self) -> tuple[str, str]:
+        """What anchors must share for one to span them: their kind and sheet. A message's label is its own alone."""
+        return (self.kind, "" if self.kind == "message" else self.label)
+
+
+def source_link(permalink: str, kind: str, fragment: str) -> str:
+    """Join a document's permalink and an anchor's fragment: a message replaces the last part of the path."""
+    if not fragment or "#" in permalink:
+        return permalink
+    if kind != "message":
+        return f"{permalink}#{fragment}"
+    path, mark, query = permalink.partition("?")
+    return f"{path.rpartition('/')[0]}/{fragment}{mark}{query}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,15 @@ class Settings(BaseSettings):
         default=0, ge=0, description="processes of a bulk load that parse and embed; 0: one per core of Ray"
     )
 
+    # Sources
+    slack_token: SecretStr = Field(
+        default=SecretStr(""),
+        description="token of a Slack app, for `cortex ingest slack https://slack.com/api/`",
+    )
+    slack_signing_secret: SecretStr = Field(
+        default=SecretStr(""), description="signing secret of a Slack app; without it every push is refused"
+    )
+
     # Chunking
     chunk_target_tokens: int = Field(
         default=200,

@@ -15,7 +15,7 @@ from cortex.console import command, json_option, write_document, write_progress
 from cortex.ports import SourceConfig
 from cortex.settings import settings
 from data_jobs.run import Counts, IngestReport
-from data_jobs.sources import Naming, files_source
+from data_jobs.sources import Naming, files_source, slack_source
 
 _PROGRESS_EVERY_S = 0.5
 
@@ -82,6 +82,19 @@ def ingest_files(path: Path, access: str, naming: Naming) -> SourceConfig:
     Prints what was indexed, unchanged and removed, and each file that failed, with the reason.
     """
     return files_source(settings(), path, naming.collection, naming.name, access)
+
+
+@ingest.command("slack")
+@click.argument("path_or_url")
+@click.option("--domain", default="", help="acme of acme.slack.com, for the links of an export.")
+@loads
+def ingest_slack(path_or_url: str, domain: str, naming: Naming) -> SourceConfig:
+    """Load a Slack export (a zip or its folder), or a workspace by its Web API: https://slack.com/api/.
+
+    Threads are loaded with their access: a private channel is for its members. The API's token comes from
+    CORTEX_SLACK_TOKEN alone.
+    """
+    return slack_source(settings(), path_or_url, naming, domain)
 
 
 @click.group()

@@ -29,6 +29,16 @@ def files_source(
     return described(given, "files", Naming(name or str(root), collection), options)
 
 
+def slack_source(given: Settings, place: str, naming: Naming, domain: str = "") -> SourceConfig:
+    """Describe a Slack export or workspace as a source; raises InputError when it is neither a file, folder nor URL."""
+    if place.startswith(("http://", "https://")):
+        options = {"url": place}
+    else:
+        place = str(existing_place(given, Path(place)))
+        options = {"root": place, "domain": domain}
+    return described(given, "slack", Naming(naming.name or place, naming.collection), options)
+
+
 def described(given: Settings, source_type: str, naming: Naming, options: Mapping[str, str]) -> SourceConfig:
     """Describe a source of any type; its id comes from tenant, type and name."""
     own_id = source_id(given.tenant_id, source_type, naming.name)

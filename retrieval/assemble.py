@@ -75,7 +75,7 @@ def _adjoin(before: Hit, after: Hit) -> bool:
     return (
         after.ordinal == before.ordinal + 1
         and 0 <= gap <= _GAP_BYTES
-        and (after.anchor.kind, after.anchor.label) == (before.anchor.kind, before.anchor.label)
+        and after.anchor.scope == before.anchor.scope
     )
 
 

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from cortex.api import AnchorModel, DegradedModel, DoneModel, FragmentModel, LanesModel, SearchResponse
+from cortex.documents import source_link
 from cortex.errors import Unavailable
 
 _SNIPPET_CHARS = 320
@@ -120,11 +121,9 @@ def _print_sources(console: Console, done: DoneModel) -> None:
 
 
 def _print_link(console: Console, permalink: str, anchor: AnchorModel) -> None:
-    link = clean(permalink)
+    link = source_link(clean(permalink), anchor.kind, clean(anchor.fragment))
     if not link:
         return
-    if anchor.fragment and "#" not in link:
-        link += f"#{clean(anchor.fragment)}"
     is_web = urlsplit(link).scheme in ("http", "https")
     style = f"blue underline link {link}" if is_web and " " not in link else "blue"
     console.print(Text.assemble("    ", (link, style)), soft_wrap=True)  # a wrapped link cannot be followed
@@ -153,7 +152,7 @@ def _indented(console: Console, text: Text) -> None:
 def _place(anchor: AnchorModel) -> str:
     span = f"{anchor.start}-{anchor.end}" if anchor.end > anchor.start else f"{anchor.start}"
     match anchor.kind:
-        case "line" | "page":
+        case "line" | "page" | "message":
             return f"{anchor.kind}{'s' if anchor.end > anchor.start else ''} {span}"
         case "slide":
             return f"slide {anchor.start}"

@@ -20,11 +20,14 @@ export function show(node, isShown = true) {
 }
 
 // Only these schemes become links: a document may claim any permalink, `javascript:` too.
-export function safeLink(address, fragment = "") {
+// A message's anchor replaces the last part of the path: every message of a thread has an address of its own.
+export function safeLink(address, anchor = {}) {
   try {
     const url = new URL(address);
     if (!["http:", "https:", "mailto:"].includes(url.protocol)) return null;
-    if (fragment && !url.hash) url.hash = fragment;
+    if (!anchor.fragment || url.hash) return url.href;
+    if (anchor.kind === "message") url.pathname = url.pathname.replace(/[^/]*$/, encodeURIComponent(anchor.fragment));
+    else url.hash = anchor.fragment;
     return url.href;
   } catch {
     return null;
@@ -41,6 +44,7 @@ export function place(anchor) {
   switch (anchor.kind) {
     case "line": return anchor.end > anchor.start ? `lines ${range}` : `line ${range}`;
     case "page": return anchor.end > anchor.start ? `pages ${range}` : `page ${range}`;
+    case "message": return anchor.end > anchor.start ? `messages ${range}` : `message ${range}`;
     case "slide": return `slide ${anchor.start}`;
     case "row": return `${anchor.label ? anchor.label + ", " : ""}rows ${range}`;
     case "second": return `at ${Math.floor(anchor.start / 60)}:${String(anchor.start % 60).padStart(2, "0")}`;

@@ -38,7 +38,7 @@ function head(title, meta) {
 }
 
 function foot(fragment) {
-  const link = safeLink(fragment.permalink, fragment.anchor.fragment);
+  const link = safeLink(fragment.permalink, fragment.anchor);
   // A browser does not follow file: links from a page; the path is still worth reading.
   const path = link ? "" : decodeURI(fragment.permalink.replace(/^file:\/\//, ""));
   $("panel-place").textContent = [path, place(fragment.anchor)].filter(Boolean).join(" · ");
@@ -72,7 +72,8 @@ function fill(found, fragment, quote) {
 function covers(fragment, chunk) {
   if (fragment.text && fragment.text.includes(chunk.text.trim())) return true;
   const [cited, anchor] = [fragment.anchor, chunk.anchor];
-  return anchor.kind !== "none" && cited.kind === anchor.kind && cited.label === anchor.label
+  const isSameSheet = anchor.kind === "message" || cited.label === anchor.label;
+  return anchor.kind !== "none" && cited.kind === anchor.kind && isSameSheet
     && anchor.start >= cited.start && anchor.end <= cited.end;
 }
 

@@ -28,6 +28,7 @@ _PARSERS: dict[str, str | Parser] = {
     "rst": "data_jobs.parsers.rst:parse_rst",
     "org": "data_jobs.parsers.org:parse_org",
     "tex": "data_jobs.parsers.tex:parse_tex",
+    "conversation": "data_jobs.parsers.conversation:parse_conversation",
     "boxnote": "data_jobs.parsers.boxnote:parse_boxnote",
     "code": "data_jobs.parsers.code:parse_code",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
+from cortex.conversations import MEDIA_TYPE as CONVERSATION
 from data_jobs.parsers.decode import is_binary
 from data_jobs.parsers.failures import FailureCode, unparsable
 from data_jobs.parsers.languages import language_of
@@ -58,6 +59,8 @@ _HTML_START = re.compile(
 
 def sniff(content: bytes, name: str, media_type: str = "") -> str:
     """Name the format of a file, as the registry knows it; raises Unparsable for one that has no parser."""
+    if media_type == CONVERSATION and not name:  # what people say may begin like any other format
+        return "conversation"
     head = content[:2_048]
     if b"%PDF-" in head[:1_024]:
         return "pdf"

@@ -160,9 +160,9 @@ class ChunkStage:
 
 
 def merge_anchors(anchors: Sequence[Anchor]) -> Anchor:
-    """Return the anchor from the first to the last one of the first's kind and label."""
+    """Return the anchor from the first to the last one of the first's kind and sheet."""
     first = next((anchor for anchor in anchors if anchor.kind != "none"), anchors[0])
-    alike = [anchor for anchor in anchors if (anchor.kind, anchor.label) == (first.kind, first.label)]
+    alike = [anchor for anchor in anchors if anchor.scope == first.scope]
     ends = (min(anchor.start for anchor in alike), max(anchor.end for anchor in alike))
     return Anchor(first.kind, *ends, first.label)
 

@@ -196,6 +196,7 @@ def test_the_nearest_access_file_that_speaks_wins(tmp_path: Path) -> None:
         "- everyone",
         "viewers: !!python/object/apply:os.system [id]",
         "groups: {'posix:root': {users: [ana]}}\nviewers: {everyone: true}",
+        "groups: {'slack:G0SEC': {users: [ana]}}\nviewers: {everyone: true}",
     ],
 )
 def test_an_access_file_that_cannot_be_used_closes_its_subtree(tmp_path: Path, text: str) -> None:

@@ -194,6 +194,16 @@ def test_turns_are_embedded_with_their_speakers() -> None:
     assert (only.anchor, only.kind) == (Anchor("second", 3, 9), "turn")
 
 
+def test_messages_span_one_anchor_that_opens_the_first() -> None:
+    """A chunk of several messages counts them all, and its link is that of the first."""
+    body = parsed(
+        Part("Ana: When?", BlockKind.TURN, speaker="Ana", anchor=Anchor("message", 1, 1, "p100"), gap="\n"),
+        Part("Bo: Soon.", BlockKind.TURN, speaker="Bo", anchor=Anchor("message", 2, 2, "p200"), gap="\n"),
+    )
+    (only,) = chunks(body)
+    assert (only.anchor, only.text) == (Anchor("message", 1, 2, "p100"), "Ana: When?\nBo: Soon.")
+
+
 def test_slides_are_cut_apart_once_they_have_substance() -> None:
     """A slide that says something is a chunk of its own, cited by its number."""
     parts = [Part(words(20), anchor=Anchor("slide", number, number)) for number in (1, 2, 3)]

@@ -29,6 +29,7 @@ DOCUMENTATION = Path(__file__).parents[3] / "docs" / "reference" / "parse-failur
         (b"#!/bin/sh\n", "run", "", "code"),
         (b"x", "Makefile", "", "code"),
         (b"BM is a word", "a.txt", "", "text"),
+        (b'{"title":"%PDF-1.7"', "", "application/vnd.cortex.conversation+json", "conversation"),
         ("ünï".encode("utf-16"), "a.txt", "", "text"),
         ("ünï".encode("utf-16-le"), "a.txt", "", "text"),
     ],

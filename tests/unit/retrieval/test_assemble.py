@@ -83,6 +83,16 @@ def test_chunks_with_a_gap_or_in_other_sheets_stay_apart() -> None:
     assert len(assemble(sheets, 5)) == 2
 
 
+def test_neighbouring_messages_are_joined() -> None:
+    """Every message has a label of its own; neighbours in one thread are one passage all the same."""
+    thread = [
+        hit("t#0", "one", document_id="t", anchor=Anchor("message", 1, 2, "p100")),
+        hit("t#1", "two", document_id="t", ordinal=1, anchor=Anchor("message", 3, 4, "p300")),
+    ]
+    (merged,) = assemble(thread, 5)
+    assert merged.anchor == Anchor("message", 1, 4, "p100")
+
+
 def test_no_document_takes_more_than_its_share() -> None:
     """Three fragments of one document, then others; it fills up only what they leave."""
     loud = [hit(f"d#{n}", f"{'abcdefgh'[n] * 9} text", document_id="d", ordinal=2 * n) for n in range(6)]

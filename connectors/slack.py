@@ -1,0 +1,124 @@
+"""The Slack connector: an export archive, or a workspace by the Web API; threads with their people and access.
+
+Options: `root` (the path of an export, a zip or its folder) or `url` (the Web API, with the token of
+`CORTEX_SLACK_TOKEN`), and `domain` (acme of acme.slack.com, for an export). A cursor is the last item's last activity: the
+next fetch lists the threads and days that changed after it. What was deleted is found by a fetch from the start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import ClassVar
+
+from connectors.slack_access import memberships
+from connectors.slack_events import read_event, verify
+from connectors.slack_listing import Listing
+from connectors.slack_source import SlackSource
+from cortex.documents import NOBODY, Acl, Document, Grant, GrantKind, Item, Membership, ParsedBody
+from cortex.errors import InputError
+from cortex.ids import document_id
+from cortex.ports import FetchFailure, SourceConfig, WebhookEvent
+from cortex.settings import settings
+
+_CURSOR = re.compile(r"(\d{1,17})\|(.+)")
+# Late replies and edits reach back: threads that were active this long before the cursor are read again.
+TAIL_US = 14 * 86_400_000_000
+
+
+class SlackConnector:
+    """Threads, and the days of what was said outside of threads, of one workspace."""
+
+    source_type: ClassVar[str] = "slack"
+
+    def __init__(self, config: SourceConfig) -> None:
+        options = config.options
+        if bool(options.get("root")) == bool(options.get("url")):
+            raise InputError("a Slack source needs a root or a url, and not both", code="source.invalid")
+        self._config = config
+        self._held: Listing | None = None
+        self._latest: Listing | None = None
+
+    def fetch(self, cursor: str) -> Iterator[Item | FetchFailure]:
+        """List threads and days by their last activity, oldest first, and what cannot be read, with the reason.
+
+        The two passes of one run see one state of the workspace: a full listing is given out twice, then read anew.
+        """
+        after = _position(cursor)
+        listing = self._listing(after[0])
+        yield from listing.failures
+        yield from listing.items(after)
+
+    def normalize(self, item: Item, parsed: ParsedBody, content_sha256: str) -> Document:
+        """Make the document of a thread or day; its author is who began it."""
+        config = self._config
+        return Document(
+            document_id=document_id(config.tenant_id, config.source_id, item.external_id),
+            tenant_id=config.tenant_id,
+            source_id=config.source_id,
+            external_id=item.external_id,
+            source_type=self.source_type,
+            title=parsed.title or f"#{item.meta['channel']}",
+            media_type=item.media_type,
+            content_sha256=content_sha256,
+            permalink=item.meta["permalink"],
+            author=parsed.author,
+            created_at=parsed.created_at,
+            updated_at=item.modified_at,
+            language=parsed.language,
+            collection=config.collection,
+            meta={**parsed.meta, "channel": item.meta["channel"]},
+        )
+
+    def acls(self, item: Item) -> Acl:
+        """Let in the groups that the channel is open to; nobody when its members are unknown."""
+        groups = item.meta["viewers"].split()
+        return Acl(frozenset(Grant(GrantKind.GROUP, group) for group in groups)) if groups else NOBODY
+
+    def memberships(self) -> Iterable[Membership]:
+        """List the members of the workspace, of its private channels and of its user groups."""
+        if self._latest is not None:
+            return memberships(self._latest.workspace)
+        with closing(self._source()) as source:
+            return memberships(source.workspace())
+
+    def cursor(self, items: Sequence[Item]) -> str:
+        """Return the last item's place in the order of activity."""
+        return f"{items[-1].meta['rank_us']}|{items[-1].external_id}" if items else ""
+
+    def webhook(self, headers: Mapping[str, str], body: bytes) -> WebhookEvent:
+        """Verify an Events API request by its signature and age, and say which items it changes."""
+        verify(settings().slack_signing_secret.get_secret_value(), headers, body)
+        return read_event(body)
+
+    def _listing(self, since_us: int) -> Listing:
+        if self._held is not None and since_us < 0:
+            listing, self._held = self._held, None
+            return listing
+        with closing(self._source()) as source:
+            listing = Listing(source, max(0, since_us - TAIL_US))
+        self._latest = listing
+        self._held = listing if since_us < 0 else None
+        return listing
+
+    def _source(self) -> SlackSource:
+        options = self._config.options
+        if url := options.get("url"):
+            from connectors.slack_web import SlackWeb
+
+            return SlackWeb(url, settings().slack_token.get_secret_value())
+        from connectors.slack_export import SlackExport
+
+        return SlackExport(Path(options["root"]), options.get("domain", ""))
+
+
+def _position(cursor: str) -> tuple[int, str]:
+    """Read a cursor; raises InputError for one of another connector."""
+    if not cursor:
+        return (-1, "")
+    match = _CURSOR.fullmatch(cursor)
+    if match is None:
+        raise InputError(f"not a cursor of a Slack source: {cursor!r}", code="cursor.invalid")
+    return int(match[1]), match[2]

@@ -1,0 +1,37 @@
+"""The two ways into a Slack workspace, behind one shape: an export archive, or the Web API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from connectors.slack_model import Channel, Workspace
+from cortex.ports import FetchFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """One raw message and the place it was found at, for reports."""
+
+    place: str
+    message: Any
+
+
+class SlackSource(Protocol):
+    """A workspace that can be read."""
+
+    def workspace(self) -> Workspace:
+        """Read people, channels and user groups; raises a CortexError when the source as a whole cannot be read."""
+
+    def problems(self) -> list[FetchFailure]:
+        """Say what was wrong with the workspace itself, once it has been read."""
+
+    def messages(self, channel: Channel, since_us: int) -> Iterator[Raw | FetchFailure]:
+        """List a channel's messages with their replies, at least those of threads and days active since then.
+
+        A failure under the channel's id with a code ending in `.unreadable` says that some are out of sight.
+        """
+
+    def close(self) -> None:
+        """Let go of files and connections."""
