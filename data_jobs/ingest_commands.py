@@ -14,8 +14,9 @@ import click
 from cortex.console import command, json_option, write_document, write_progress
 from cortex.ports import SourceConfig
 from cortex.settings import settings
+from data_jobs.links import LinkReport
 from data_jobs.run import Counts, IngestReport
-from data_jobs.sources import Naming, files_source, slack_source
+from data_jobs.sources import Naming, files_source, slack_source, vault_source
 
 _PROGRESS_EVERY_S = 0.5
 
@@ -97,6 +98,25 @@ def ingest_slack(path_or_url: str, domain: str, naming: Naming) -> SourceConfig:
     return slack_source(settings(), path_or_url, naming, domain)
 
 
+@ingest.command("vault")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--access",
+    type=click.Choice(["posix", "file-only"]),
+    default="posix",
+    show_default=True,
+    help="Who may read where no access file says so: POSIX owner, group and modes, or nobody.",
+)
+@loads
+def ingest_vault(path: Path, access: str, naming: Naming) -> SourceConfig:
+    """Load the vault of notes PATH (Obsidian, Foam, Dendron, org-roam), with its links and its access lists.
+
+    Nothing is written into the vault. Prints what was indexed, unchanged and removed, each file that failed, with the
+    reason, and the links that lead nowhere or to several notes.
+    """
+    return vault_source(settings(), path, naming, access)
+
+
 @click.group()
 def sources() -> None:
     """See what is loaded."""
@@ -173,6 +193,18 @@ def _show(report: IngestReport) -> None:
             ("file", "code", "reason"),
             [(failed.path or ".", failed.code, failed.reason) for failed in report.failed],
         )
+    _show_links(report.links)
+
+
+def _show_links(links: LinkReport) -> None:
+    if links.resolved or links.open:
+        click.echo(
+            f"links: {links.resolved} lead to a document, {links.dangling} nowhere, {links.ambiguous} to several; "
+            f"{links.external} tags, URLs and attachments"
+        )
+    if links.open:
+        rows = [(link.path, str(link.byte_start), link.target, link.state) for link in links.open]
+        _print_table(("file", "byte", "target", "state"), rows)
 
 
 def _show_sources(listed: list[Any]) -> None:

@@ -17,6 +17,7 @@ from cortex.errors import CortexError, InputError
 from cortex.ports import AclWrite, Connector, FetchFailure, IngestCatalog, KnownDocument, SourceConfig
 from cortex.telemetry import event
 from data_jobs.compare import Survey, changed, survey
+from data_jobs.links import LinkReport, report_links
 from data_jobs.patience import patiently
 from data_jobs.rows import Row
 
@@ -70,6 +71,7 @@ class IngestReport:
     source_id: str
     run_id: str
     seconds: float
+    links: LinkReport = field(default_factory=LinkReport)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,7 @@ class SyncRun:
             source_id=self._load.config.source_id,
             run_id=run_id,
             seconds=round(seconds, 3),
+            links=patiently(lambda: report_links(self._catalog, self._load.config.source_id)),
         )
 
 

@@ -39,6 +39,13 @@ def slack_source(given: Settings, place: str, naming: Naming, domain: str = "") 
     return described(given, "slack", Naming(naming.name or place, naming.collection), options)
 
 
+def vault_source(given: Settings, path: Path, naming: Naming, access: str = "posix") -> SourceConfig:
+    """Describe a vault of notes as a source; raises InputError when its folder does not exist."""
+    root = existing_place(given, path)
+    named = Naming(naming.name or str(root), naming.collection)
+    return described(given, "vault", named, {"root": str(root), "access": access})
+
+
 def described(given: Settings, source_type: str, naming: Naming, options: Mapping[str, str]) -> SourceConfig:
     """Describe a source of any type; its id comes from tenant, type and name."""
     own_id = source_id(given.tenant_id, source_type, naming.name)

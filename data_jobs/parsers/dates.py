@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 
@@ -12,6 +13,12 @@ def parse_date(text: str) -> datetime | None:
         return as_utc(datetime.fromisoformat(text)) if 4 < len(text) < 40 else None
     except ValueError:
         return None
+
+
+def parse_milliseconds(text: str) -> datetime | None:
+    """Read milliseconds since 1970, 2001 or later, as Dendron writes its dates."""
+    is_instant = re.fullmatch(r"1\d{12}", text) is not None
+    return datetime.fromtimestamp(int(text) / 1000, UTC) if is_instant else None
 
 
 def as_utc(instant: datetime) -> datetime | None:

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import date, datetime
 from functools import lru_cache
-from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from cortex.documents import Anchor, BlockKind, ParsedBody
 from data_jobs.parsers.body import BodyBuilder
-from data_jobs.parsers.dates import as_utc, parse_date
+from data_jobs.parsers.dates import parse_date
 from data_jobs.parsers.decode import decode
+from data_jobs.parsers.front_matter import read_front_matter
 from data_jobs.parsers.tables import Row, add_table
 
-_FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_MAX_FRONT_MATTER_CHARS = 20_000
 _WIKI_LINK = re.compile(r"\[\[([^\[\]|\n]+)(?:\|([^\[\]\n]+))?\]\]")
 _MAX_LIST_DEPTH = 12
 
@@ -29,9 +26,19 @@ _MAX_LIST_DEPTH = 12
 def parse_markdown(content: bytes, name: str) -> ParsedBody:
     """Parse a Markdown file with optional YAML front matter."""
     text = decode(content)
-    front, n_lines, text = _split_front_matter(text)
+    front = read_front_matter(text)
     builder = BodyBuilder()
-    _Renderer(builder, n_lines).render(_markdown().parse(text))
+    render(builder, markdown().parse(text[front.end :]), front.n_lines)
+    return finish(builder, front.values)
+
+
+def render(builder: BodyBuilder, tokens: list[Token], n_lines_before: int) -> None:
+    """Add the blocks of a token stream that begins after some lines of its file."""
+    _Renderer(builder, n_lines_before).render(tokens)
+
+
+def finish(builder: BodyBuilder, front: Mapping[str, str]) -> ParsedBody:
+    """Return the body with what the front matter says of it."""
     return builder.finish(
         title=front.get("title", ""),
         author=front.get("author", ""),
@@ -43,42 +50,9 @@ def parse_markdown(content: bytes, name: str) -> ParsedBody:
 
 
 @lru_cache(maxsize=1)
-def _markdown() -> MarkdownIt:
+def markdown() -> MarkdownIt:
+    """Return the one tokeniser: CommonMark with tables and strikethrough."""
     return MarkdownIt("commonmark").enable(["table", "strikethrough"])
-
-
-def _split_front_matter(text: str) -> tuple[dict[str, str], int, str]:
-    """Return the front matter's plain values, the number of lines it takes, and the rest."""
-    match = _FRONT_MATTER.match(text)
-    if match is None or len(match.group(1)) > _MAX_FRONT_MATTER_CHARS:
-        return {}, 0, text
-    import yaml
-
-    try:
-        loaded = yaml.safe_load(match.group(1))
-    except (yaml.YAMLError, ValueError, RecursionError):
-        loaded = None
-    front = _plain_values(loaded) if isinstance(loaded, Mapping) else {}
-    return front, text.count("\n", 0, match.end()), text[match.end() :]
-
-
-def _plain_values(loaded: Mapping[Any, Any]) -> dict[str, str]:
-    found = {}
-    for key, value in loaded.items():
-        values = value if isinstance(value, list) else [value]
-        plain = [text for item in values[:100] if (text := _plain(item))]
-        if plain:
-            found[str(key).lower()] = ", ".join(plain)
-    return found
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, datetime):
-        instant = as_utc(value)
-        return instant.isoformat() if instant else ""
-    if isinstance(value, date):
-        return value.isoformat()
-    return str(value) if isinstance(value, str | int | float) else ""
 
 
 class _Renderer:

@@ -24,16 +24,21 @@ _CODE = frozenset({"src", "example", "export"})
 
 def parse_org(content: bytes, name: str) -> ParsedBody:
     """Parse an Org file."""
-    reader = _Reader()
-    for number, line in enumerate(decode(content).split("\n"), start=1):
-        reader.read(line.rstrip(), number)
+    return read_org(decode(content), BodyBuilder())
+
+
+def read_org(text: str, builder: BodyBuilder) -> ParsedBody:
+    """Parse the text of an Org file with an empty builder."""
+    reader = _Reader(builder)
+    for number, line in enumerate(text.split("\n"), start=1):
+        reader.read(line.removeprefix("\ufeff").rstrip(), number)
     return reader.finish()
 
 
 class _Reader:
-    def __init__(self) -> None:
-        self._builder = BodyBuilder()
-        self._blocks = LineBlocks(self._builder)
+    def __init__(self, builder: BodyBuilder) -> None:
+        self._builder = builder
+        self._blocks = LineBlocks(builder)
         self._depth = ListDepth()
         self._keywords: dict[str, str] = {}
         self._in_drawer = False

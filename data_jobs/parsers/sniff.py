@@ -52,6 +52,10 @@ _BY_MEDIA_TYPE = {
     "application/json": "data", "application/xml": "data", "text/xml": "data", "application/yaml": "data",
     "text/x-rst": "rst", "text/asciidoc": "asciidoc", "text/org": "org", "application/x-tex": "tex",
 }  # fmt: skip
+# Notes keep their own text as the body, so that every span of it is one of the file.
+_BY_VARIANT = {
+    ("text/markdown", "vault"): "note", ("text/markdown", "dendron"): "dendron", ("text/org", "vault"): "org-note",
+}  # fmt: skip
 _HTML_START = re.compile(
     rb"\s*(?:<\?xml[^>]*\?>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S
 )
@@ -77,11 +81,14 @@ def sniff(content: bytes, name: str, media_type: str = "") -> str:
 
 
 def _text_format(head: bytes, name: str, media_type: str) -> str:
+    media_type, _, variant = (part.strip() for part in media_type.lower().partition(";"))
+    if note := _BY_VARIANT.get((media_type, variant.removeprefix("variant="))):
+        return note
     if head.removeprefix(b"\xef\xbb\xbf").startswith(b"WEBVTT"):
         return "captions"
     suffix = PurePosixPath(name.lower()).suffix
     known = _BY_SUFFIX.get(suffix) or ("code" if language_of(name) else "")
-    known = known or _BY_MEDIA_TYPE.get(media_type.split(";")[0].strip().lower(), "")
+    known = known or _BY_MEDIA_TYPE.get(media_type, "")
     if known and known != "text":
         return known
     if _HTML_START.match(head):

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from datetime import datetime
 from typing import Any
 
 from cortex.documents import Anchor, Block, BlockKind, ParsedBody
+from cortex.edges import Edge, EdgeKind, EdgeSpace, Name
 from data_jobs.parsers.failures import FailureCode, ParseFailure
 
 # Four bytes and eight: lengths of the head and of the bytes that follow it.
@@ -62,6 +63,8 @@ def encode_result(result: ParsedBody | ParseFailure) -> tuple[dict[str, Any], by
         "meta": dict(result.meta),
         "paths": list(paths),
         "blocks": [_encode_block(block, paths[block.heading_path]) for block in result.blocks],
+        "edges": [astuple(edge) for edge in result.edges],
+        "names": [astuple(name) for name in result.names],
     }
     return head, result.body.encode()
 
@@ -81,6 +84,8 @@ def decode_result(head: dict[str, Any], tail: bytes) -> ParsedBody | ParseFailur
             created_at=_instant(head["created_at"]),
             updated_at=_instant(head["updated_at"]),
             meta={str(name): str(value) for name, value in head["meta"].items()},
+            edges=tuple(_decode_edge(row, len(tail)) for row in head["edges"]),
+            names=tuple(_decode_name(row, len(tail)) for row in head["names"]),
         )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise BrokenWire("a result is malformed") from error
@@ -121,6 +126,20 @@ def _decode_blocks(rows: list[Any], paths: list[tuple[str, ...]], body: bytes) -
             )
         )
     return tuple(blocks)
+
+
+def _decode_edge(row: list[Any], n_bytes: int) -> Edge:
+    kind, space, target, start, end, anchor, key = row
+    if not 0 <= start <= end <= n_bytes:
+        raise BrokenWire("a link leaves the body")
+    return Edge(EdgeKind(kind), EdgeSpace(space), str(target), int(start), int(end), str(anchor), str(key))
+
+
+def _decode_name(row: list[Any], n_bytes: int) -> Name:
+    space, key, rank, start = row
+    if not 0 <= start <= n_bytes:
+        raise BrokenWire("a name leaves the body")
+    return Name(EdgeSpace(space), str(key), int(rank), int(start))
 
 
 def _instant(text: str | None) -> datetime | None:
