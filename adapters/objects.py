@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from obstore import exceptions
@@ -12,6 +14,15 @@ from obstore.store import LocalStore, from_url
 from cortex.errors import Corrupt, NotFound, Unavailable
 from cortex.ids import sha256_hex
 from cortex.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One stored object: its name, its size in bytes, and when it was written."""
+
+    sha256: str
+    n_bytes: int
+    written_at: datetime
 
 
 class ObstoreObjects:
@@ -48,6 +59,24 @@ class ObstoreObjects:
                 hint="delete it and ingest its source again",
             )
         return content
+
+    def entries(self) -> Iterator[StoredObject]:
+        """Stream what is stored, in no order."""
+        with _translated():
+            for page in self._store.list():
+                for meta in page:
+                    name = meta["path"].rpartition("/")[2]
+                    if meta["path"] == _key(name):
+                        yield StoredObject(name, meta["size"], meta["last_modified"])
+
+    def is_there(self, sha256: str) -> bool:
+        """Say whether an object is stored, without reading it."""
+        try:
+            with _translated():
+                self._store.head(_key(sha256))
+        except NotFound:
+            return False
+        return True
 
     def delete(self, sha256: str) -> None:
         """Delete an object; missing ones are fine."""

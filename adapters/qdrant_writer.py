@@ -119,7 +119,7 @@ class QdrantIndexWriter:
         self._client.close()
 
     def _collection(self, version: str) -> str:
-        return f"{self._alias}-" + re.sub(r"[^A-Za-z0-9._-]", "-", version)
+        return collection_name(self._alias, version)
 
     def _create(self, name: str, dimension: int) -> None:
         self._client.create_collection(
@@ -151,6 +151,11 @@ class QdrantIndexWriter:
             for collection in self._client.get_collections().collections:
                 if collection.name.startswith(f"{self._alias}-"):
                     write(collection.name)
+
+
+def collection_name(alias: str, embedding_model_version: str) -> str:
+    """Name the collection that holds a model version's points."""
+    return f"{alias}-" + re.sub(r"[^A-Za-z0-9._-]", "-", embedding_model_version)
 
 
 def _document(document_id: str) -> models.Filter:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import click
@@ -19,11 +22,21 @@ _MARKS = {Level.OK: ("✓", "green"), Level.WARNING: ("!", "yellow"), Level.PROB
 
 
 @click.command()
+@click.option("--consistency", is_flag=True, help="Compare catalog, index, objects and permissions instead.")
+@click.option("--repair", is_flag=True, help="Mend what differs; access is never widened.")
+@click.option("--quick", is_flag=True, help="Do not read the content of every object.")
 @json_option
 @command
-def doctor(as_json: bool) -> None:
-    """Check this machine and this home, and plan disk and memory for more documents."""
+def doctor(consistency: bool, repair: bool, quick: bool, as_json: bool) -> None:
+    """Check this machine and this home, and plan disk and memory for more documents.
+
+    With --consistency, compare what the stores hold with one another, while Cortex runs. Exit code 9 says that
+    something differs; the hashes printed depend on the content alone, so that two homes can be compared by them.
+    """
     given = settings()
+    if consistency or repair:
+        options = {"--repair": repair, "--quick": quick, "--json": as_json}
+        raise SystemExit(_compare(given, [name for name, is_set in options.items() if is_set]))
     findings = [finding for check in CHECKS for finding in check(given)]
     plan = _planned(given, findings)
     if as_json:
@@ -35,6 +48,12 @@ def doctor(as_json: bool) -> None:
             _print_plan(plan)
     if worst := max(finding.exit_code for finding in findings):
         raise SystemExit(worst)
+
+
+def _compare(given: Settings, options: Sequence[str]) -> int:
+    """Run the ingest side's comparison, which knows the stores, with this command's own output and exit code."""
+    command = [sys.executable, "-m", "data_jobs.consistency", *options]
+    return subprocess.run(command, env={**os.environ, "CORTEX_HOME": str(given.home)}, cwd="/").returncode
 
 
 def _planned(given: Settings, findings: list[Finding]) -> ResourcePlan | None:

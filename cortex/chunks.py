@@ -65,3 +65,22 @@ class IndexPoint:
     embedding_model_version: str
     vectors: ChunkVectors
     meta: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PointPayload:
+    """What a point of the vector index says beside its vectors; None where a stored point lacks the field.
+
+    `updated_at` is in whole seconds since 1970. Profile 0 is nobody.
+    """
+
+    tenant_id: str | None
+    profile_id: int | None
+    source_id: str | None
+    source_type: str | None
+    collection: str | None
+    document_id: str | None
+    group_id: str | None
+    updated_at: int | None
+    is_deleted: bool | None
+    embedding_model_version: str | None

@@ -121,3 +121,39 @@ WHERE d.document_id = w.document_id;
 SELECT resource_type, resource_name, relation, subject_type, subject_name
 FROM tuples
 WHERE tenant_id = %(tenant_id)s AND resource_type = 'document' AND resource_name = ANY(%(document_ids)s);
+
+-- name: hold_profile_documents
+-- Hold the documents that have an access profile, and say whether points of them may exist.
+SELECT document_id, version_id IS NOT NULL OR staged_version_id IS NOT NULL FROM documents
+WHERE tenant_id = %(tenant_id)s AND profile_id::text = %(name)s
+ORDER BY document_id FOR UPDATE;
+
+-- name: hold_documents
+-- Hold documents that are there, with their profiles, and say whether points of them may exist.
+SELECT document_id, profile_id, version_id IS NOT NULL OR staged_version_id IS NOT NULL FROM documents
+WHERE tenant_id = %(tenant_id)s AND document_id = ANY(%(document_ids)s) AND deleted_at IS NULL
+ORDER BY document_id FOR UPDATE;
+
+-- name: hold_profiles
+-- Hold documents of any tenant, with their profiles.
+SELECT tenant_id, document_id, profile_id FROM documents
+WHERE document_id = ANY(%(document_ids)s) AND deleted_at IS NULL
+ORDER BY document_id FOR UPDATE;
+
+-- name: clear_profiles
+-- Take documents' access profiles away: nobody may see them until their source says again who may.
+UPDATE documents SET profile_id = NULL, acl_version = acl_version + 1, acl_changed_at = now()
+WHERE document_id = ANY(%(document_ids)s);
+
+-- name: tuples_of_profile
+-- List the grants of an access profile.
+SELECT resource_type, resource_name, relation, subject_type, subject_name FROM tuples
+WHERE tenant_id = %(tenant_id)s AND resource_type = 'profile' AND resource_name = %(name)s;
+
+-- name: drop_profile
+-- Forget an access profile.
+DELETE FROM profiles WHERE tenant_id = %(tenant_id)s AND profile_id::text = %(name)s;
+
+-- name: any_tenant
+-- Name one tenant.
+SELECT tenant_id FROM tenants ORDER BY tenant_id LIMIT 1;

@@ -1,0 +1,91 @@
+"""The vector index on Qdrant, read whole and in order, to compare it with the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from qdrant_client import QdrantClient, models
+
+from adapters.qdrant import ALIAS, CONNECTIONS
+from adapters.qdrant_errors import loopback_is_safe, translated
+from adapters.qdrant_writer import collection_name
+from cortex.chunks import PointPayload
+from cortex.errors import Unavailable
+from cortex.settings import Settings
+
+_TIMEOUT_S = 60
+_PAGE = 1_000
+_FIELDS = [field.name for field in fields(PointPayload)]
+
+
+class QdrantIndexReader:
+    """Reads collections of all model versions."""
+
+    def __init__(self, client: QdrantClient, *, alias: str = ALIAS) -> None:
+        self._client = client
+        self._alias = alias
+
+    @classmethod
+    def from_settings(cls, settings: Settings, alias: str = ALIAS) -> QdrantIndexReader:
+        """Connect to `CORTEX_QDRANT_URL`; the first call opens the connection."""
+        with loopback_is_safe(settings.qdrant_url):
+            client = QdrantClient(
+                url=settings.qdrant_url,
+                api_key=settings.qdrant_api_key.get_secret_value() or None,
+                timeout=_TIMEOUT_S,
+                check_compatibility=False,
+                limits=CONNECTIONS,
+            )
+        return cls(client, alias=alias)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def collections(self) -> list[str]:
+        """List the collections that hold chunks."""
+        with translated():
+            found = self._client.get_collections().collections
+        return sorted(one.name for one in found if one.name.startswith(f"{self._alias}-"))
+
+    def serving(self) -> str:
+        """Name the collection that searches read; empty when there is none."""
+        with translated():
+            aliases = self._client.get_aliases().aliases
+        return next((one.collection_name for one in aliases if one.alias_name == self._alias), "")
+
+    def collection_of(self, embedding_model_version: str) -> str:
+        """Name the collection that holds a model version's points."""
+        return collection_name(self._alias, embedding_model_version)
+
+    def points(self, collection: str) -> Iterator[tuple[str, PointPayload]]:
+        """Stream a collection's points by ascending id; points written meanwhile may or may not be among them."""
+        offset: Any = None
+        last = ""
+        while True:
+            with translated():
+                records, offset = self._client.scroll(
+                    collection, limit=_PAGE, offset=offset, with_payload=_FIELDS, with_vectors=False
+                )
+            for record in records:
+                if str(record.id) <= last:
+                    raise Unavailable(
+                        "the vector index does not list points in order", code="index.unordered"
+                    )
+                last = str(record.id)
+                yield last, _payload(record.payload or {})
+            if offset is None:
+                return
+
+    def get(self, collection: str, chunk_ids: Sequence[str]) -> dict[str, PointPayload]:
+        """Read some points by id; those that are not there are left out."""
+        ids: list[models.ExtendedPointId] = list(chunk_ids)
+        with translated():
+            records = self._client.retrieve(collection, ids, with_payload=_FIELDS, with_vectors=False)
+        return {str(record.id): _payload(record.payload or {}) for record in records}
+
+
+def _payload(stored: Mapping[str, Any]) -> PointPayload:
+    return PointPayload(**{name: stored.get(name) for name in _FIELDS})
