@@ -12,15 +12,16 @@ from cortex.documents import Item
 from cortex.ids import sha256_hex
 from cortex.ports import LexicalEncoder, SourceConfig
 from cortex.settings import Settings
+from data_jobs.stages.parse import PARSER_VERSION
 
-# Change it with any change to parse, group, chunk or upsert that should reach what is already indexed.
+# Change it with any change to group, chunk or upsert that should reach what is already indexed.
 PIPELINE_VERSION = 1
 
 
 def recipe_of(config: SourceConfig, settings: Settings, lexical: LexicalEncoder) -> str:
     """Hash what decides a document's chunks and payload, the embedding model aside (the catalog keeps its version)."""
     parts = [
-        PIPELINE_VERSION,
+        [PIPELINE_VERSION, PARSER_VERSION],
         config.collection,
         settings.chunk_target_tokens,
         settings.chunk_max_tokens,

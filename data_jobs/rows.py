@@ -8,6 +8,11 @@ from cortex.chunks import Chunk, ChunkVectors
 from cortex.documents import Acl, Document, Item, ParsedBody
 from cortex.ports import FetchFailure, KnownDocument
 
+# The content is known to hold no text that we can read; other failures may pass with the next run.
+LASTING_FAILURES = frozenset(
+    f"document.{name}" for name in ("encrypted", "corrupt", "no_text", "empty", "unsupported", "too_large")
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -19,17 +19,13 @@ from cortex.telemetry import event
 from data_jobs.compare import Survey, changed, survey
 from data_jobs.links import LinkReport, report_links
 from data_jobs.patience import patiently
-from data_jobs.rows import Row
+from data_jobs.rows import LASTING_FAILURES, Row
 
 Process = Callable[[Iterator[Row]], Iterator[Row]]
 
 _ACLS_PER_WRITE = 200
 _FINGERPRINTS_PER_WRITE = 500
 _PUBLISH_EVERY_S = 1.0
-# The content is known to hold no text any more; the other codes may pass with the next run.
-_TEXTLESS = frozenset(
-    f"document.{name}" for name in ("encrypted", "corrupt", "no_text", "empty", "unsupported", "too_large")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +185,7 @@ class SyncRun:
     def _hide_outdated(self, row: Row) -> None:
         """Hide a document whose present content holds no text: its old text is no longer at the source."""
         known, failure = row.known, row.failure
-        is_textless = failure is not None and failure.code in _TEXTLESS
+        is_textless = failure is not None and failure.code in LASTING_FAILURES
         if known is not None and is_textless and known.content_sha256 != row.content_sha256:
             patiently(lambda: self._catalog.tombstone(known.document_id))
 
