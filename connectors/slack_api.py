@@ -83,7 +83,7 @@ class Bucket:
     def rest(self, seconds: float) -> None:
         """Let nobody call before a pause is over, because Slack asked for it."""
         with self._lock:
-            self._free_at = max(self._free_at, self._clock.now() + seconds)
+            self._free_at = max(self._free_at, self._clock.now() + seconds - self._interval_s)
 
 
 class SlackApi:
@@ -107,7 +107,10 @@ class SlackApi:
         self._token = token
         self._clock = clock or Clock()
         self._workspace = f"{self._url}|{hashlib.sha256(token.encode()).hexdigest()}"
-        self._client = httpx.Client(timeout=_TIMEOUT_S, follow_redirects=False)
+        # Plain HTTP, loopback alone, has no certificate to verify; reading all the roots would cost half a second.
+        self._client = httpx.Client(
+            timeout=_TIMEOUT_S, follow_redirects=False, verify=parts.scheme == "https"
+        )
 
     def pages(self, method: str, key: str, **parameters: str) -> Iterator[Any]:
         """Yield the entries under `key` of all pages, in the order Slack gives them."""

@@ -1,0 +1,101 @@
+"""Slack into real engines: a recorded archive whole and once, and channels that are for their members alone."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connectors import slack_api
+from cortex.evidence import Question
+from cortex.principals import Principal
+from cortex.settings import Settings
+from cortex.settings import settings as read
+from data_jobs.ingest import ingest
+from data_jobs.run import IngestReport
+from data_jobs.sources import Naming, slack_source
+from retrieval.path import search
+from serve_apps.parts import open_parts
+from tests.twins.slack_workspace import TOKEN, Workspace, serving
+
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection"),  # loopback
+]
+
+EXPORT = Path(__file__).parents[1] / "fixtures" / "slack" / "export"
+DATA = Path(os.environ.get("CORTEX_EVAL_DATA", Path(__file__).parents[3] / "shared" / "data"))
+ARCHIVE = DATA / "connectors" / "slack_export_archive" / "testarchive.zip"
+SECRET = "What did they offer?"
+
+
+@pytest.fixture
+def settings(home_engines: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
+    """Settings of a tenant of its own, and a token for the workspace on loopback."""
+    monkeypatch.setenv("CORTEX_SLACK_TOKEN", TOKEN)
+    at_once = slack_api.Clock(sleep=lambda seconds: None)
+    monkeypatch.setattr(slack_api, "Clock", lambda: at_once)
+    read.cache_clear()
+    yield home_engines.model_copy(update={"tenant_id": f"slack-{uuid.uuid4().hex[:8]}"})
+    read.cache_clear()
+
+
+def load(settings: Settings, place: str) -> IngestReport:
+    """Load an export or workspace in this process."""
+    return ingest(settings, slack_source(settings, place, Naming("acme", "chat"), domain="acme"))
+
+
+def counts(report: IngestReport) -> tuple[int, int, int]:
+    return report.indexed, report.unchanged, report.removed
+
+
+async def found(settings: Settings, user_id: str, text: str) -> list[tuple[str, str]]:
+    """Ask as a person; returns the title and the first message's address of what is found."""
+    async with open_parts(settings) as parts:
+        result = await search(parts, Principal(settings.tenant_id, user_id), Question(text))
+    return [(fragment.hit.title, fragment.anchor.fragment) for fragment in result.fragments]
+
+
+@pytest.mark.shared_data
+@pytest.mark.skipif(not ARCHIVE.is_file(), reason="the recorded archive is not on this machine")
+async def test_a_recorded_archive_is_loaded_whole_and_once(settings: Settings) -> None:
+    """Every day of a real export is indexed, what is not is named, a second load changes nothing."""
+    first, second = load(settings, str(ARCHIVE)), load(settings, str(ARCHIVE))
+    assert (counts(first), counts(second)) == ((18, 0, 0), (0, 18, 0))
+    assert {failed.code for failed in first.failed} == {"archive.not_read", "messages.skipped"}
+    titles = [
+        title for title, _ in await found(settings, "U0BMQB6JE", "genetic algorithm or simulated annealing?")
+    ]
+    assert titles[0] == "#enrique, 2016-03-17"
+
+
+async def test_a_private_channel_is_for_its_members_until_they_leave(settings: Settings) -> None:
+    """A member finds the thread with its message's address, a colleague does not; after leaving nor does the member."""
+    workspace = Workspace.of_export(EXPORT)
+    with serving(workspace):
+        load(settings, workspace.url)
+        thread = ("#glacier: They offered forty million.", "p1772700000000900")
+        assert thread in await found(settings, "yuki@acme.example", SECRET)
+        assert thread not in await found(settings, "ben@acme.example", SECRET)
+
+        workspace.members["G0SEC"].remove("U0YUKI")
+        assert counts(load(settings, workspace.url)) == (0, 7, 0)
+        assert thread not in await found(settings, "yuki@acme.example", SECRET)
+        assert thread in await found(settings, "ana@acme.example", SECRET)
+
+
+async def test_guests_and_leavers_find_what_slack_shows_them(settings: Settings) -> None:
+    """A guest finds the public channel that they are in and no other; a dark channel is for nobody."""
+    load(settings, str(EXPORT))
+    assert "#design, 2026-03-04" in [
+        title for title, _ in await found(settings, "gil@agency.example", "blue lamp draft")
+    ]
+    assert await found(settings, "gil@agency.example", "When do we ship Lumi 4?") == [
+        ("#design, 2026-03-04", "p1772620000000800")
+    ]
+    for person in ("ana@acme.example", "ben@acme.example"):
+        titles = [title for title, _ in await found(settings, person, "Whoever could read this?")]
+        assert "#dark, 2026-03-05" not in titles
