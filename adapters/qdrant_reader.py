@@ -10,6 +10,7 @@ from qdrant_client import QdrantClient, models
 
 from adapters.qdrant import ALIAS, CONNECTIONS
 from adapters.qdrant_errors import loopback_is_safe, translated
+from adapters.qdrant_filters import match
 from adapters.qdrant_writer import collection_name
 from cortex.chunks import PointPayload
 from cortex.errors import Unavailable
@@ -85,6 +86,14 @@ class QdrantIndexReader:
         with translated():
             records = self._client.retrieve(collection, ids, with_payload=_FIELDS, with_vectors=False)
         return {str(record.id): _payload(record.payload or {}) for record in records}
+
+    def count_source(self, source_id: str) -> int:
+        """Count a source's points in all collections, exactly."""
+        chosen = models.Filter(must=[match("source_id", source_id)])
+        with translated():
+            return sum(
+                self._client.count(name, count_filter=chosen, exact=True).count for name in self.collections()
+            )
 
 
 def _payload(stored: Mapping[str, Any]) -> PointPayload:

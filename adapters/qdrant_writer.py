@@ -93,6 +93,13 @@ class QdrantIndexWriter:
             lambda name: self._client.delete(name, models.FilterSelector(filter=chosen), wait=True)
         )
 
+    def delete_source(self, source_id: str) -> None:
+        """Delete every point of a source."""
+        if not source_id:
+            raise InputError("an empty source id selects nothing", code="selector.empty")
+        chosen = models.FilterSelector(filter=models.Filter(must=[match("source_id", source_id)]))
+        self._everywhere(lambda name: self._client.delete(name, chosen, wait=True))
+
     def set_profile(self, document_id: str, profile_id: int) -> None:
         """Change the access profile on every point of a document."""
         chosen, payload = _document(document_id), {"profile_id": profile_id}

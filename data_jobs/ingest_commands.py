@@ -1,9 +1,9 @@
-"""The commands `cortex ingest` and `cortex sources`."""
+"""The commands under `cortex ingest`."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -17,6 +17,7 @@ from cortex.settings import settings
 from data_jobs.links import LinkReport
 from data_jobs.run import Counts, IngestReport
 from data_jobs.sources import Naming, files_source, slack_source, vault_source
+from data_jobs.tables import print_table
 
 _PROGRESS_EVERY_S = 0.5
 
@@ -117,28 +118,6 @@ def ingest_vault(path: Path, access: str, naming: Naming) -> SourceConfig:
     return vault_source(settings(), path, naming, access)
 
 
-@click.group()
-def sources() -> None:
-    """See what is loaded."""
-
-
-@sources.command("list")
-@json_option
-@command
-def list_sources(as_json: bool) -> None:
-    """List the sources with their documents and their last run."""
-    from data_jobs.parts import open_catalog
-
-    with open_catalog(settings()) as catalog:
-        listed = catalog.list_sources(settings().tenant_id)
-    if as_json:
-        write_document({"sources": listed})
-    elif listed:
-        _show_sources(listed)
-    else:
-        click.echo("nothing is loaded yet; try: cortex ingest files PATH")
-
-
 @contextmanager
 def _progress(as_json: bool) -> Iterator[Callable[[Counts], None]]:
     """Report progress on stderr: NDJSON, or a bar with rate and time left."""
@@ -189,7 +168,7 @@ def _show(report: IngestReport) -> None:
         f"({report.seconds:.1f} s{rate})"
     )
     if report.failed:
-        _print_table(
+        print_table(
             ("file", "code", "reason"),
             [(failed.path or ".", failed.code, failed.reason) for failed in report.failed],
         )
@@ -204,34 +183,4 @@ def _show_links(links: LinkReport) -> None:
         )
     if links.open:
         rows = [(link.path, str(link.byte_start), link.target, link.state) for link in links.open]
-        _print_table(("file", "byte", "target", "state"), rows)
-
-
-def _show_sources(listed: list[Any]) -> None:
-    rows = []
-    for source in listed:
-        run = source["run"]
-        state = f"{run['status']}, {run['started_at']:%Y-%m-%d %H:%M}" if run else "never loaded"
-        failed = str(len(run["failures"])) if run else ""
-        rows.append(
-            (
-                source["name"],
-                source["source_type"],
-                source["collection"],
-                str(source["n_documents"]),
-                state,
-                failed,
-            )
-        )
-    _print_table(("source", "type", "collection", "documents", "last run", "failed"), rows)
-
-
-def _print_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(*head)
-    for row in rows:
-        table.add_row(*map(escape, row))
-    Console().print(table)
+        print_table(("file", "byte", "target", "state"), rows)

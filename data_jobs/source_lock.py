@@ -25,3 +25,16 @@ def source_lock(settings: Settings, source_id: str) -> Iterator[None]:
                 hint="watch it with `cortex sources list`",
             ) from error
         yield
+
+
+def others_are_loaded(settings: Settings, source_id: str) -> bool:
+    """Say whether another source is being loaded on this machine."""
+    for path in (settings.home / "run").glob("ingest-*.lock"):
+        if path.name == f"ingest-{source_id}.lock":
+            continue
+        with path.open("r") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+    return False

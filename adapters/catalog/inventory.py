@@ -100,6 +100,14 @@ class CatalogInventory:
         """Stream (tenant, document) of which the mirror states another profile than theirs, or that are gone."""
         return self._stream("foreign_tuples")
 
+    def foreign_edges(self) -> Iterator[tuple[str, str]]:
+        """Stream (tenant, document) whose links or names are kept under another source than theirs."""
+        return self._stream("foreign_edges")
+
+    def unused_versions(self) -> Iterator[tuple[str, str]]:
+        """Stream (tenant, document) that have a version which is neither shown nor being staged."""
+        return self._stream("unused_versions")
+
     def unknown_profiles(self) -> Iterator[tuple[str, str]]:
         """Stream (tenant, profile's name) of mirrored profiles that the catalog does not know."""
         return self._stream("unknown_profiles")

@@ -21,10 +21,10 @@ from adapters.catalog.mirror import (
     retract_tuples,
 )
 from adapters.catalog.queries import queries
-from adapters.catalog.queue import queue_profile, queue_tuples
+from adapters.catalog.queue import queue_obsolete, queue_profile, queue_tuples
 from cortex.ports import Relationship
 
-_SQL = {**queries("permissions"), "relationships": queries("outbox")["relationships"]}
+_SQL = {**queries("documents"), **queries("permissions"), "relationships": queries("outbox")["relationships"]}
 NOBODY_PROFILE = 0
 _KEY = "consistency"
 
@@ -69,6 +69,25 @@ class CatalogMender:
         """Let nobody see documents any more; returns how many there were, gone ones included."""
         with self._transaction() as connection:
             _hide(connection, tenant_id, document_ids, _hold(connection, tenant_id, document_ids))
+        return len(document_ids)
+
+    def own_edges(self, tenant_id: str, document_ids: Sequence[str]) -> int:
+        """Keep documents' links and names under the documents' own source."""
+        with self._transaction() as connection:
+            connection.execute(_SQL["own_edges"], {"document_ids": list(document_ids)})
+            connection.execute(_SQL["own_names"], {"document_ids": list(document_ids)})
+        return len(document_ids)
+
+    def drop_unused_versions(self, tenant_id: str, document_ids: Sequence[str]) -> int:
+        """Delete versions that are neither shown nor being staged, and queue the deletion of their points."""
+        with self._transaction() as connection:
+            unused = connection.execute(
+                _SQL["unused_versions"], {"document_ids": list(document_ids)}
+            ).fetchall()
+            for version_id, document_id in unused:
+                rows = connection.execute(_SQL["chunk_ids"], {"version_ids": [version_id]})
+                queue_obsolete(connection, tenant_id, document_id, [row[0] for row in rows])
+            connection.execute(_SQL["drop_versions"], {"version_ids": [row[0] for row in unused]})
         return len(document_ids)
 
     def drop_profile(self, tenant_id: str, name: str) -> int:

@@ -20,7 +20,7 @@ from cortex.settings import Settings
 from data_jobs.consistency.digests import ContentHash
 from data_jobs.consistency.menders import ContentMender, IndexMender, TupleMender
 from data_jobs.consistency.objects import check_objects
-from data_jobs.consistency.permissions import check_mirror, check_tuples
+from data_jobs.consistency.permissions import check_catalog, check_tuples
 from data_jobs.consistency.points import check_points
 from data_jobs.consistency.rebuild import PointBuilder
 from data_jobs.consistency.report import Kind, Ledger, Report
@@ -69,7 +69,7 @@ def check(
     with _opened(settings) as stores, ExitStack() as stack:
         menders = _Menders(settings, stores, ledger, stack) if repairs else None
         _check_parked(settings, stores, ledger, menders is not None)
-        check_mirror(stores.inventory, ledger, menders.tuples if menders else None)
+        check_catalog(stores.inventory, ledger, menders.tuples if menders else None)
         settle = partial(_settle, settings, stores.outbox, repairs)
         check_tuples(stores.inventory, stores.spicedb, ledger, menders.tuples if menders else None, settle)
         settle()

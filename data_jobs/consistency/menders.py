@@ -70,9 +70,12 @@ class TupleMender:
 
     def mend_documents(self, kind: Kind, documents: Sequence[tuple[str, str]]) -> None:
         """Mend documents of one kind of difference, given as (tenant, document id)."""
-        mend = (
-            self._catalog.restate_documents if kind is Kind.ACCESS_MISSING else self._catalog.hide_documents
-        )
+        mend = {
+            Kind.ACCESS_MISSING: self._catalog.restate_documents,
+            Kind.ACCESS_FOREIGN: self._catalog.hide_documents,
+            Kind.EDGE_FOREIGN: self._catalog.own_edges,
+            Kind.VERSION_UNUSED: self._catalog.drop_unused_versions,
+        }[kind]
         for tenant_id, document_ids in _by_tenant(documents).items():
             self._ledger.mended(kind, mend(tenant_id, document_ids))
 

@@ -36,8 +36,8 @@ class PermissionMender(Protocol):
         """Take from SpiceDB what the mirror does not have."""
 
 
-def check_mirror(inventory: CatalogInventory, ledger: Ledger, mender: PermissionMender | None) -> None:
-    """Compare the mirror with documents and profiles: one database, so nothing can be in flight."""
+def check_catalog(inventory: CatalogInventory, ledger: Ledger, mender: PermissionMender | None) -> None:
+    """Compare the catalog with itself, the mirror of tuples above all: one database, so nothing can be in flight."""
     altered = ((tenant_id, str(profile_id)) for tenant_id, profile_id in inventory.altered_profiles())
     profiles: list[tuple[Kind, Iterable[tuple[str, str]]]] = [
         (Kind.PROFILE_ALTERED, altered),
@@ -48,6 +48,8 @@ def check_mirror(inventory: CatalogInventory, ledger: Ledger, mender: Permission
             if mender is not None:
                 mender.mend_profiles(kind, batch)
     documents: list[tuple[Kind, Iterable[tuple[str, str]]]] = [
+        (Kind.VERSION_UNUSED, inventory.unused_versions()),
+        (Kind.EDGE_FOREIGN, inventory.foreign_edges()),
         (Kind.ACCESS_FOREIGN, inventory.foreign_tuples()),
         (Kind.ACCESS_MISSING, inventory.documents_without_tuple()),
     ]

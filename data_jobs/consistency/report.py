@@ -22,6 +22,8 @@ class Kind(StrEnum):
     OBJECT_MISSING = "object.missing"
     OBJECT_CORRUPT = "object.corrupt"
     OBJECT_ORPHAN = "object.orphan"
+    EDGE_FOREIGN = "edge.foreign"
+    VERSION_UNUSED = "version.unused"
     ACCESS_MISSING = "access.missing"
     ACCESS_FOREIGN = "access.foreign"
     PROFILE_ALTERED = "profile.altered"
@@ -40,6 +42,8 @@ SENTENCES = {
     Kind.OBJECT_MISSING: "contents of documents that the object store lacks",
     Kind.OBJECT_CORRUPT: "objects that do not hold the bytes of their name",
     Kind.OBJECT_ORPHAN: "objects that no document refers to any more; nothing reads them",
+    Kind.EDGE_FOREIGN: "documents whose links are kept under another source, and lead to the wrong places",
+    Kind.VERSION_UNUSED: "documents with a version that is neither shown nor being loaded",
     Kind.ACCESS_MISSING: "documents whose access profile is not among the permission tuples",
     Kind.ACCESS_FOREIGN: "documents with a permission tuple of another profile than theirs, or that are gone",
     Kind.PROFILE_ALTERED: "access profiles whose grants are not those they were made for",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.services.homes import ScratchHome
+from tests.services.loaded_home import LoadedHome, loaded_home
 
 
 @pytest.fixture
@@ -26,3 +27,10 @@ def new_home() -> Iterator[Callable[..., ScratchHome]]:
         if (home.path / "run" / "state.json").exists():
             home.down()
         shutil.rmtree(home.path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def home() -> Iterator[LoadedHome]:
+    """A home with one loaded folder, whose stores agree; a test leaves it so."""
+    with loaded_home() as made:
+        yield made

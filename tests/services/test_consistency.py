@@ -2,125 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import shutil
-import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import psycopg
 import pytest
-from qdrant_client import QdrantClient
 
 from adapters.objects import ObstoreObjects
 from adapters.qdrant_writer import QdrantIndexWriter
-from adapters.spicedb.writer import SpiceDBWriter
 from cortex.chunks import ChunkVectors, IndexPoint, SparseVector
 from cortex.ids import tenant_object_id
-from cortex.ports import Relationship, SourceConfig
-from cortex.principals import Principal
-from cortex.settings import Settings
+from cortex.ports import Relationship
 from data_jobs.consistency.check import check
 from data_jobs.consistency.report import Kind, Report
-from data_jobs.ingest import ingest
-from data_jobs.ingest_commands import files_source
-from serve_apps.parts import open_parts
-from tests.services.homes import ScratchHome
+from tests.services.loaded_home import PEOPLE, TENANT, LoadedHome
 
 pytestmark = pytest.mark.services
-TENANT = "default"
-PEOPLE = ("ana", "bo", "eve")
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """A home with one loaded folder, and ways to break it."""
-
-    scratch: ScratchHome
-    settings: Settings
-    root: Path
-
-    @property
-    def config(self) -> SourceConfig:
-        return files_source(self.settings, self.root)
-
-    def load(self) -> None:
-        assert ingest(self.settings, self.config).failed == ()
-
-    def sql(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.settings.postgres_url) as connection:
-            cursor = connection.execute(query, values)
-            return cursor.fetchall() if cursor.description else []
-
-    def document(self, name: str) -> tuple[str, str, str]:
-        """The id, the only chunk's id and the content's hash of one document."""
-        (row,) = self.sql(
-            "SELECT d.document_id, c.chunk_id, v.content_sha256 FROM documents d JOIN versions v USING (version_id)"
-            " JOIN chunks c ON c.version_id = v.version_id WHERE d.external_id = %s",
-            name,
-        )
-        return row  # type: ignore[return-value]
-
-    def index(self) -> QdrantClient:
-        headers = {"api-key": self.settings.qdrant_api_key.get_secret_value()}
-        return QdrantClient(url=self.settings.qdrant_url, check_compatibility=False, headers=headers)
-
-    def spicedb(self) -> SpiceDBWriter:
-        return SpiceDBWriter(self.settings.spicedb_url, self.settings.spicedb_token.get_secret_value())
-
-    def seen(self) -> dict[str, frozenset[str]]:
-        """Which documents each person may see: by the catalog's permit and by SpiceDB, both."""
-
-        async def ask() -> dict[str, frozenset[str]]:
-            ids = [row[0] for row in self.sql("SELECT document_id FROM documents WHERE deleted_at IS NULL")]
-            found = {}
-            async with open_parts(self.settings) as parts:
-                for name in PEOPLE:
-                    person = Principal(TENANT, name)
-                    permit = await parts.catalog.permit(person)
-                    token = await parts.catalog.permission_token()
-                    allowed = await parts.checker.allowed(person, ids, token)
-                    hits = [hit for one in ids for hit in await parts.catalog.document_hits(one, permit)]
-                    found[name] = allowed & {hit.document_id for hit in hits}
-            return found
-
-        return asyncio.run(ask())
-
-
-@pytest.fixture(scope="module")
-def home() -> Iterator[Home]:
-    scratch = ScratchHome(Path(tempfile.mkdtemp(prefix="cortex-test-")))
-    root = Path(tempfile.mkdtemp(prefix="cortex-test-docs-"))
-    groups = "groups: {eng: {users: [bo]}, all: {users: [ana, bo, eve]}}\n"
-    (root / ".cortex-access.yaml").write_text("viewers: {users: [ana]}\n" + groups)
-    for number in range(12):
-        (root / f"page-{number}.md").write_text(
-            f"# Page {number}\n\nNumber {number} speaks of wing {number**3}.\n"
-        )
-    for folder, viewers in (
-        ("eng", "{groups: [eng]}"),
-        ("open", "{groups: [all]}"),
-        ("shut", "{users: [eve]}"),
-    ):
-        (root / folder).mkdir()
-        (root / folder / ".cortex-access.yaml").write_text(f"viewers: {viewers}\n")
-        (root / folder / "plan.md").write_text(f"The plan of {folder} is to move the queue.")
-    try:
-        scratch.up("postgres", "qdrant", "spicedb")
-        made = Home(scratch, scratch.settings(), root)
-        made.load()
-        yield made
-    finally:
-        scratch.down()
-        shutil.rmtree(scratch.path, ignore_errors=True)
-        shutil.rmtree(root, ignore_errors=True)
 
 
 def found(report: Report) -> dict[str, int]:
@@ -131,44 +31,44 @@ def left(report: Report) -> dict[str, int]:
     return {one.code.value: one.n_left for one in report.differences if one.n_left}
 
 
-def plant_point_missing(home: Home) -> None:
+def plant_point_missing(home: LoadedHome) -> None:
     QdrantIndexWriter.from_settings(home.settings).delete_chunks([home.document("page-0.md")[1]])
 
 
-def plant_point_orphan(home: Home) -> None:
+def plant_point_orphan(home: LoadedHome) -> None:
     lost = str(uuid.uuid4())
     vectors = ChunkVectors(np.eye(384, dtype=np.float32)[0], SparseVector((7,), (1.0,)))
     point = IndexPoint(lost, lost, TENANT, 1, lost, "files", "default", lost, None, "a model", vectors)
     QdrantIndexWriter.from_settings(home.settings).upsert([point])
 
 
-def plant_point_profile(home: Home) -> None:
+def plant_point_profile(home: LoadedHome) -> None:
     home.index().set_payload("chunks", {"profile_id": 77}, points=[home.document("page-1.md")[1]])
 
 
-def plant_point_payload(home: Home) -> None:
+def plant_point_payload(home: LoadedHome) -> None:
     home.index().set_payload("chunks", {"collection": "other"}, points=[home.document("page-2.md")[1]])
 
 
-def plant_object_missing(home: Home) -> None:
+def plant_object_missing(home: LoadedHome) -> None:
     ObstoreObjects.from_settings(home.settings).delete(home.document("page-3.md")[2])
 
 
-def plant_object_corrupt(home: Home) -> None:
+def plant_object_corrupt(home: LoadedHome) -> None:
     sha256 = home.document("page-4.md")[2]
     (home.settings.home / "objects" / sha256[:2] / sha256[2:4] / sha256).write_bytes(b"something else")
 
 
-def plant_object_orphan(home: Home) -> None:
+def plant_object_orphan(home: LoadedHome) -> None:
     sha256 = ObstoreObjects.from_settings(home.settings).put(b"nobody refers to me")
     os.utime(home.settings.home / "objects" / sha256[:2] / sha256[2:4] / sha256, (1_000, 1_000))
 
 
-def plant_access_missing(home: Home) -> None:
+def plant_access_missing(home: LoadedHome) -> None:
     home.sql("DELETE FROM tuples WHERE resource_name = %s", home.document("page-5.md")[0])
 
 
-def plant_access_foreign(home: Home) -> None:
+def plant_access_foreign(home: LoadedHome) -> None:
     """A tuple that would open a document of ana's to everyone in `all`, in the mirror and in SpiceDB."""
     ((profile,),) = home.sql(
         "SELECT profile_id::text FROM documents WHERE document_id = %s", home.document("open/plan.md")[0]
@@ -187,7 +87,7 @@ def plant_access_foreign(home: Home) -> None:
     home.spicedb().apply([row], [])
 
 
-def plant_profile_altered(home: Home) -> None:
+def plant_profile_altered(home: LoadedHome) -> None:
     """A grant that would let eve see what eng alone may."""
     home.sql(
         "INSERT INTO tuples (tenant_id, resource_type, resource_name, relation, subject_type, subject_name)"
@@ -197,7 +97,7 @@ def plant_profile_altered(home: Home) -> None:
     )
 
 
-def plant_profile_unknown(home: Home) -> None:
+def plant_profile_unknown(home: LoadedHome) -> None:
     home.sql(
         "INSERT INTO tuples (tenant_id, resource_type, resource_name, relation, subject_type, subject_name)"
         " VALUES (%s, 'profile', '99999', 'viewer', 'user', 'eve')",
@@ -205,7 +105,7 @@ def plant_profile_unknown(home: Home) -> None:
     )
 
 
-def plant_tuple_missing(home: Home) -> None:
+def plant_tuple_missing(home: LoadedHome) -> None:
     ((profile,),) = home.sql(
         "SELECT profile_id::text FROM documents WHERE document_id = %s", home.document("shut/plan.md")[0]
     )
@@ -213,12 +113,30 @@ def plant_tuple_missing(home: Home) -> None:
     home.spicedb().apply([], [row])
 
 
-def plant_tuple_stale(home: Home) -> None:
+def plant_tuple_stale(home: LoadedHome) -> None:
     row = Relationship("group", f"{TENANT}/eng", "member", "user", f"{TENANT}/eve")
     home.spicedb().apply([row], [])
 
 
-def plant_outbox_parked(home: Home) -> None:
+def plant_edge_foreign(home: LoadedHome) -> None:
+    home.sql(
+        "INSERT INTO names (version_id, ordinal, source_id, space, key, rank, byte_start)"
+        " SELECT version_id, 99, 'another', 'path', 'key', 0, 0 FROM documents WHERE document_id = %s",
+        home.document("page-8.md")[0],
+    )
+
+
+def plant_version_unused(home: LoadedHome) -> None:
+    home.sql(
+        "INSERT INTO versions (document_id, tenant_id, content_sha256, fingerprint, embedding_model_version, source_type,"
+        " collection, title, media_type, permalink, author, language, group_id) SELECT document_id, tenant_id,"
+        " content_sha256, '', embedding_model_version, source_type, collection, title, media_type, permalink, author,"
+        " language, group_id FROM versions WHERE document_id = %s",
+        home.document("page-9.md")[0],
+    )
+
+
+def plant_outbox_parked(home: LoadedHome) -> None:
     home.sql(
         "INSERT INTO outbox (tenant_id, topic, key, payload, parked_at, reason)"
         " VALUES (%s, 'document.profile', %s, %s::jsonb, now(), 'planted')",
@@ -229,7 +147,7 @@ def plant_outbox_parked(home: Home) -> None:
 
 
 # What is planted together, and what it shows as besides: the mirror and SpiceDB differ from both sides.
-PLANTED: dict[str, tuple[dict[Kind, Callable[[Home], None]], dict[str, int]]] = {
+PLANTED: dict[str, tuple[dict[Kind, Callable[[LoadedHome], None]], dict[str, int]]] = {
     "points": (
         {
             Kind.POINT_MISSING: plant_point_missing,
@@ -252,6 +170,8 @@ PLANTED: dict[str, tuple[dict[Kind, Callable[[Home], None]], dict[str, int]]] = 
             Kind.ACCESS_MISSING: plant_access_missing,
             Kind.ACCESS_FOREIGN: plant_access_foreign,
             Kind.OUTBOX_PARKED: plant_outbox_parked,
+            Kind.EDGE_FOREIGN: plant_edge_foreign,
+            Kind.VERSION_UNUSED: plant_version_unused,
         },
         {"tuple.stale": 1},
     ),
@@ -263,7 +183,7 @@ PLANTED: dict[str, tuple[dict[Kind, Callable[[Home], None]], dict[str, int]]] = 
 }
 
 
-def test_an_undisturbed_home_has_no_difference(home: Home) -> None:
+def test_an_undisturbed_home_has_no_difference(home: LoadedHome) -> None:
     """After a load all stores agree, and each person sees what the lists say."""
     report = check(home.settings)
     assert (report.differences, report.in_flight, report.exit_code) == ((), 0, 0)
@@ -272,7 +192,7 @@ def test_an_undisturbed_home_has_no_difference(home: Home) -> None:
 
 
 @pytest.mark.parametrize("group", PLANTED)
-def test_each_difference_is_found_and_mended(home: Home, group: str) -> None:
+def test_each_difference_is_found_and_mended(home: LoadedHome, group: str) -> None:
     """Planted failures are found as what they are; the repair and the next load restore hashes and access, never more."""
     before, people = check(home.settings), home.seen()
     planted, also = PLANTED[group]
@@ -291,7 +211,7 @@ def test_each_difference_is_found_and_mended(home: Home, group: str) -> None:
     assert home.seen() == people
 
 
-def test_a_load_under_way_is_no_difference(home: Home) -> None:
+def test_a_load_under_way_is_no_difference(home: LoadedHome) -> None:
     """While documents change, come and go, every comparison is clean, and the hash changes with the content."""
     before = check(home.settings)
 
@@ -315,7 +235,7 @@ def test_a_load_under_way_is_no_difference(home: Home) -> None:
     assert reports[-1].index_sha256 != before.index_sha256
 
 
-def test_the_command_says_what_differs_and_mends_it(home: Home) -> None:
+def test_the_command_says_what_differs_and_mends_it(home: LoadedHome) -> None:
     """`cortex doctor --consistency` ends with 9 and names codes and examples; with `--repair` all is well."""
     plant_tuple_stale(home)
     plant_object_orphan(home)

@@ -80,3 +80,21 @@ WHERE d.source_id = %(source_id)s AND d.deleted_at IS NULL;
 SELECT v.document_id, v.group_id, v.signature
 FROM versions v
 WHERE v.bands && %(bands)s::bigint[] AND v.tenant_id = %(tenant_id)s AND v.document_id <> %(document_id)s;
+
+-- name: unused_versions
+-- List versions of documents that are neither shown nor being staged, with the documents held.
+SELECT v.version_id, d.document_id FROM versions v
+JOIN documents d ON d.document_id = v.document_id
+WHERE d.document_id = ANY(%(document_ids)s)
+  AND v.version_id IS DISTINCT FROM d.version_id AND v.version_id IS DISTINCT FROM d.staged_version_id
+FOR UPDATE OF d;
+
+-- name: own_edges
+-- Keep documents' links under the documents' own source.
+UPDATE edges e SET source_id = d.source_id FROM versions v, documents d
+WHERE v.version_id = e.version_id AND d.document_id = v.document_id AND d.document_id = ANY(%(document_ids)s);
+
+-- name: own_names
+-- Keep documents' names for links under the documents' own source.
+UPDATE names n SET source_id = d.source_id FROM versions v, documents d
+WHERE v.version_id = n.version_id AND d.document_id = v.document_id AND d.document_id = ANY(%(document_ids)s);

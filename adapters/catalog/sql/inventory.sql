@@ -6,7 +6,7 @@ GROUP BY 1 ORDER BY 1;
 
 -- name: expected_points
 -- Stream what the points of model versions must say, shown or being staged, by ascending chunk id.
-SELECT c.chunk_id, d.version_id IS NOT DISTINCT FROM c.version_id, d.tenant_id, coalesce(d.profile_id, 0), d.source_id, v.source_type,
+SELECT c.chunk_id, d.version_id IS NOT DISTINCT FROM c.version_id AND d.deleted_at IS NULL, d.tenant_id, coalesce(d.profile_id, 0), d.source_id, v.source_type,
        v.collection, d.document_id, v.group_id, trunc(extract(epoch FROM v.updated_at))::bigint, v.embedding_model_version
 FROM chunks c
 JOIN versions v ON v.version_id = c.version_id
@@ -16,7 +16,7 @@ ORDER BY c.chunk_id;
 
 -- name: expected_points_now
 -- Say the same of some chunks alone.
-SELECT c.chunk_id, d.version_id IS NOT DISTINCT FROM c.version_id, d.tenant_id, coalesce(d.profile_id, 0), d.source_id, v.source_type,
+SELECT c.chunk_id, d.version_id IS NOT DISTINCT FROM c.version_id AND d.deleted_at IS NULL, d.tenant_id, coalesce(d.profile_id, 0), d.source_id, v.source_type,
        v.collection, d.document_id, v.group_id, trunc(extract(epoch FROM v.updated_at))::bigint, v.embedding_model_version
 FROM chunks c
 JOIN versions v ON v.version_id = c.version_id
@@ -107,3 +107,17 @@ FOR UPDATE OF d;
 -- name: shown_chunks
 -- Read a version's chunks as they were cut.
 SELECT chunk_id, text FROM chunks WHERE version_id = %(version_id)s;
+
+-- name: foreign_edges
+-- List documents whose links, or names for links, are kept under another source than theirs.
+SELECT DISTINCT d.tenant_id, d.document_id
+FROM (SELECT version_id, source_id FROM edges UNION ALL SELECT version_id, source_id FROM names) e
+JOIN versions v ON v.version_id = e.version_id
+JOIN documents d ON d.document_id = v.document_id
+WHERE e.source_id <> d.source_id;
+
+-- name: unused_versions
+-- List documents that have a version which is neither shown nor being staged.
+SELECT DISTINCT d.tenant_id, d.document_id FROM versions v
+JOIN documents d ON d.document_id = v.document_id
+WHERE v.version_id IS DISTINCT FROM d.version_id AND v.version_id IS DISTINCT FROM d.staged_version_id;
