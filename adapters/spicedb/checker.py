@@ -20,6 +20,7 @@ from authzed.api.v1.permission_service_pb2_grpc import PermissionsServiceStub
 from google.rpc.error_details_pb2 import ErrorInfo
 
 from adapters.spicedb.channels import open_async_channel
+from adapters.spicedb.slices import view_permission
 from cortex.errors import ChecksUnavailable
 from cortex.ids import tenant_object_id
 from cortex.principals import Principal
@@ -73,7 +74,7 @@ class SpiceDBChecker:
                 resource=ObjectReference(
                     object_type="document", object_id=tenant_object_id(principal.tenant_id, document_id)
                 ),
-                permission="view",
+                permission=view_permission(person.object_id),
                 subject=SubjectReference(object=person),
             )
             for document_id in document_ids

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -20,10 +19,10 @@ from authzed.api.v1.permission_service_pb2_grpc import PermissionsServiceStub
 from authzed.api.v1.schema_service_pb2_grpc import SchemaServiceStub
 
 from adapters.spicedb.channels import open_channel
+from adapters.spicedb.slices import lay_out, sliced_schema
 from cortex.errors import InputError, Misconfigured, Unavailable
 from cortex.ports import Relationship
 
-SCHEMA = Path(__file__).parent / "schema.zed"
 MOST_CHANGES = 1_000  # SpiceDB's own limit of one write
 _OPEN_METHOD = "/cortex.engines.v1.Gate/Open"
 
@@ -57,8 +56,8 @@ class SpiceDBWriter:
         self._channel.close()
 
     def write_schema(self) -> str:
-        """Install `schema.zed`; returns a token."""
-        request = WriteSchemaRequest(schema=SCHEMA.read_text())
+        """Install what `schema.zed` means; returns a token."""
+        request = WriteSchemaRequest(schema=sliced_schema())
         answer = _call(lambda: self._schema.WriteSchema(request, timeout=_TIMEOUT_S))
         return str(answer.written_at.token)
 
@@ -119,18 +118,15 @@ def _update(
     operation: RelationshipUpdate.Operation.ValueType, relationship: Relationship
 ) -> RelationshipUpdate:
     """Write a change as SpiceDB's message."""
+    stored = lay_out(relationship)
     return RelationshipUpdate(
         operation=operation,
         relationship=Tuple(
-            resource=ObjectReference(
-                object_type=relationship.resource_type, object_id=relationship.resource_id
-            ),
-            relation=relationship.relation,
+            resource=ObjectReference(object_type=stored.resource_type, object_id=stored.resource_id),
+            relation=stored.relation,
             subject=SubjectReference(
-                object=ObjectReference(
-                    object_type=relationship.subject_type, object_id=relationship.subject_id
-                ),
-                optional_relation=relationship.subject_relation,
+                object=ObjectReference(object_type=stored.subject_type, object_id=stored.subject_id),
+                optional_relation=stored.subject_relation,
             ),
         ),
     )

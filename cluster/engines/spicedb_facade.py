@@ -1,4 +1,4 @@
-"""SpiceDB's gRPC API in front of its library: checks the token, keeps checks closed until the reload, forwards bytes."""
+"""SpiceDB's gRPC API in front of its library: checks the token, keeps checks closed until the reload, forwards calls."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 
 from cluster.engines.spicedb_library import UNARY, CallFailed, SpiceDBLibrary
+from cluster.engines.spicedb_pointers import Pointers
 
 # Our own call: the reload is whole, so checks may be answered.
 OPEN_METHOD = "/cortex.engines.v1.Gate/Open"
@@ -57,6 +58,7 @@ class Facade(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
         self._expected = f"Bearer {token}".encode()
         self._channel = grpc.insecure_channel(library.streaming_address)
         self._streams = threading.BoundedSemaphore(_STREAMS)
+        self._pointers = Pointers()
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         """Return the handler of a call; None answers UNIMPLEMENTED."""
@@ -91,13 +93,30 @@ class Facade(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
     def _unary(self, method: str) -> Method:
         def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
             try:
-                return self._library.call(method, request)
+                return self._answer(method, request)
             except CallFailed as error:
                 code = _CODES.get(error.code.lower(), grpc.StatusCode.UNKNOWN)
                 context.abort(code, error.message)
                 raise  # unreachable: abort raises
 
         return answer
+
+    def _answer(self, method: str, request: bytes) -> bytes:
+        """Call the library, through the table of pointers where that has a part."""
+
+        def send(message: bytes) -> bytes:
+            return self._library.call(method, message)
+
+        match method.rpartition("/")[2]:
+            case "CheckBulkPermissions":
+                return self._pointers.check(request, send)
+            case "WriteRelationships":
+                return self._pointers.write(request, send)
+            case "WriteSchema":
+                return self._pointers.write_schema(request, send)
+            case "DeleteRelationships":
+                self._pointers.give_up()
+        return send(request)
 
     def _server_stream(self, method: str) -> Method:
         def stream(request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -114,6 +133,7 @@ class Facade(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
 
     def _client_stream(self, method: str) -> Method:
         def collect(requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+            self._pointers.give_up()
             try:
                 answer: bytes = self._channel.stream_unary(method)(requests)
             except grpc.RpcError as error:

@@ -1,4 +1,4 @@
-"""SpiceDB's own library, in process: requests and answers are protobuf bytes that nobody here opens."""
+"""SpiceDB's own library, in process: requests and answers are protobuf bytes that this file does not open."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from adapters.catalog.outbox import PostgresOutbox
 from adapters.catalog.query import PostgresQueryCatalog
 from adapters.spicedb.channels import open_channel
 from adapters.spicedb.checker import SpiceDBChecker
+from adapters.spicedb.slices import read_back
 from adapters.spicedb.writer import SpiceDBWriter
 from cortex.documents import EVERYONE, NOBODY, Acl, Grant, GrantKind, Membership
 from cortex.ids import document_id, source_id
@@ -97,7 +98,7 @@ class Services:
         for answer in stub.ReadRelationships(request, timeout=20):
             found = answer.relationship
             subject = found.subject
-            yield Relationship(
+            stored = Relationship(
                 found.resource.object_type,
                 found.resource.object_id,
                 found.relation,
@@ -105,6 +106,7 @@ class Services:
                 subject.object.object_id,
                 subject.optional_relation,
             )
+            yield read_back(stored)
 
 
 @pytest.fixture(scope="module")

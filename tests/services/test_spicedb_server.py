@@ -24,6 +24,7 @@ from authzed.api.v1.watch_service_pb2_grpc import WatchServiceStub
 
 from adapters.spicedb.channels import open_channel
 from adapters.spicedb.checker import SpiceDBChecker
+from adapters.spicedb.slices import view_permission
 from adapters.spicedb.writer import SpiceDBWriter
 from cortex.errors import ChecksUnavailable, Conflict, Misconfigured
 from cortex.ports import Relationship
@@ -40,7 +41,7 @@ TUPLES = [
 ]
 CHECK = CheckPermissionRequest(
     resource=ObjectReference(object_type="document", object_id="t/d"),
-    permission="view",
+    permission=view_permission("t/ann"),
     subject=SubjectReference(object=ObjectReference(object_type="user", object_id="t/ann")),
     consistency=Consistency(fully_consistent=True),
 )
@@ -50,7 +51,7 @@ READ = ReadRelationshipsRequest(
 )
 LOOKUP = LookupResourcesRequest(
     resource_object_type="document",
-    permission="view",
+    permission=view_permission("t/ann"),
     subject=SubjectReference(object=ObjectReference(object_type="user", object_id="t/ann")),
     consistency=Consistency(fully_consistent=True),
 )
