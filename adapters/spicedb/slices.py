@@ -2,7 +2,7 @@
 
 `schema.zed` says what permissions mean. SpiceDB's in-memory store finds tuples by type and relation alone and reads all
 of those at each step, so what is written there has the same meaning in a form that keeps each pair of them short: a
-person's tuples of a relation are in `relation_NN`, NN being the person's slice, a group's stay in `relation`. Decision 0010.
+person's tuples of a relation are in `relation_NN`, NN being the person's slice, a group's stay in `relation`. Decision 0011.
 """
 
 from __future__ import annotations

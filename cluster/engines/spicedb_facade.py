@@ -92,6 +92,8 @@ class Facade(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
 
     def _unary(self, method: str) -> Method:
         def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
+            if not context.is_active():
+                return b""  # the caller gave up while this waited for a thread; nobody reads the answer
             try:
                 return self._answer(method, request)
             except CallFailed as error:

@@ -3,7 +3,7 @@
 The library's in-memory store has no index by object id, so the step `document -> profile` of a check costs time in
 proportion to all documents. The facade sees every write, so it keeps that one step in a table and asks the library
 about the profiles. The answer is the library's own: whatever cannot be followed exactly (another schema, a write whose
-outcome is unknown, a change during the check) is asked of the library as it came. Decision 0010.
+outcome is unknown, a change during the check) is asked of the library as it came. Decision 0011.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -168,6 +170,31 @@ async def test_a_server_that_is_down_denies() -> None:
     with pytest.raises(ChecksUnavailable):
         await checker.ping()
     await checker.close()
+
+
+class Silent(grpc.GenericRpcHandler):
+    """Takes every call and keeps it until the test is over."""
+
+    def __init__(self) -> None:
+        self.is_over = threading.Event()
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        return grpc.unary_unary_rpc_method_handler(lambda request, context: self.is_over.wait(20) and b"")
+
+
+async def test_a_server_that_never_answers_denies() -> None:
+    """A check that takes longer than its limit refuses, with a code that says why."""
+    silent = Silent()
+    server = grpc.server(ThreadPoolExecutor(1), handlers=(silent,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    checker = SpiceDBChecker(f"127.0.0.1:{port}", TOKEN)
+    with pytest.raises(ChecksUnavailable) as refused:
+        await checker.allowed(ANN, ["d"], "token")
+    assert refused.value.error_code == "permissions.slow"
+    await checker.close()
+    silent.is_over.set()
+    server.stop(None).wait()
 
 
 def test_plain_text_stays_on_this_machine() -> None:
