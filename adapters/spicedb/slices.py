@@ -12,9 +12,8 @@ from dataclasses import replace
 
 from cortex.ports import Relationship
 
-N_SLICES = (
-    64  # more make every step read a longer schema; a server's tuples must be written anew when it changes
-)
+# More would make every step read a longer schema. When this changes, a server's tuples must be written anew.
+N_SLICES = 64
 
 _HEAD = """\
 definition user {}
