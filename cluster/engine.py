@@ -49,6 +49,8 @@ class Engine:
     launch: Callable[[Place], Launch] | None
     given_url: Callable[[Settings], str] = _not_given
     depends_on: tuple[str, ...] = ()
+    # Its process is started at once and itself waits for what it depends on; it counts as ready after them only.
+    starts_early: bool = False
     # Ended and started again whenever one of these was: it holds a connection that does not survive.
     bound_to: tuple[str, ...] = ()
     # Modules run, one after another, each time it answers and before it counts as ready.

@@ -11,7 +11,6 @@ import signal
 import sys
 import time
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import NoReturn
 
 from cluster import children
@@ -107,7 +106,8 @@ class Supervisor:
         """Start one engine again and again; ends only by cancellation, and leaves no process behind."""
         row = Row()
         while True:
-            await self.dependencies(engine)
+            if not engine.starts_early:
+                await self.dependencies(engine)
             self.ready_at.pop(engine.name, None)
             self.bound_ends.discard(engine.name)
             try:
@@ -130,6 +130,9 @@ class Supervisor:
         await self.show(engine, Phase.STARTING)
         try:
             await self.start(engine)
+            if engine.starts_early:
+                await self.dependencies_of_running(engine)
+                started = time.monotonic()
             await self.wait_until_it_answers(engine, started)
             for module in engine.steps:
                 await self.run_step(engine, module)
@@ -166,8 +169,6 @@ class Supervisor:
 
     async def run_step(self, engine: Engine, module: str) -> None:
         """Run a module that the engine needs before it may serve; its output goes to the engine's log."""
-        if find_spec(module) is None:  # until every folder is there
-            return
         await self.show(engine, Phase.STARTING, reason=f"running {module}")
         log = self.place.log_path(engine.name)
         process = await children.spawn(Launch((sys.executable, "-m", module)), self.env, log, signal.SIGTERM)
@@ -241,6 +242,16 @@ class Supervisor:
             while waits := [name for name in needed if self.state.engines[name].state is not Phase.READY]:
                 self.record(engine, Phase.WAITING, reason=f"waits for {', '.join(waits)}")
                 await self.changed.wait()
+
+    async def dependencies_of_running(self, engine: Engine) -> None:
+        """Wait for the dependencies of an engine that runs already; raises Ended when it ends meanwhile."""
+        waiting = asyncio.create_task(self.dependencies(engine))
+        try:
+            while not waiting.done():
+                self.raise_if_ended(engine)
+                await asyncio.wait([waiting], timeout=_LONGEST_POLL_S)
+        finally:
+            waiting.cancel()
 
     async def keep_house(self) -> NoReturn:
         """Rotate logs and reap adopted children now and then."""

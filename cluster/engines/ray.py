@@ -54,7 +54,12 @@ def _launch(place: Place) -> Launch:
     ports = {
         "port": "ray",
         "dashboard-port": "ray_dashboard",
+        # Given, these need not be reported back: the raylet would wait for its agents' imports, 15 s at most, and
+        # `ray start` gives the raylet 30 s. Both limits are fixed in Ray, and a machine under full load exceeds them.
         "dashboard-agent-listen-port": "ray_agent",
+        "dashboard-agent-grpc-port": "ray_agent_grpc",
+        "runtime-env-agent-port": "ray_runtime_env",
+        "metrics-export-port": "ray_metrics_export",
     }
     arguments = [f"--{flag}={place.port(name)}" for flag, name in ports.items()]
     arguments += [
