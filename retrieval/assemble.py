@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from cortex.documents import Anchor
 from cortex.evidence import Fragment, Hit
-from retrieval.resemble import could_resemble, fold, resemblance, shingles
+from retrieval.resemble import Resembling, fold, shingles
 
 _SAME = 0.85  # resemblance from which two passages say the same; the threshold ingest uses for documents
 _MOST_MERGED = 3  # neighbouring chunks in one fragment: more would bury the passage that was found
@@ -36,28 +36,27 @@ def assemble(hits: Sequence[Hit], k: int) -> tuple[Fragment, ...]:
 
 def _collapse(hits: Sequence[Hit]) -> list[_Passage]:
     """Fold passages that repeat a better ranked one into it."""
-    kept: list[tuple[_Passage, frozenset[int]]] = []
+    kept: list[_Passage] = []
+    resembling = Resembling(_SAME)
     for hit in hits:
-        marks = shingles(fold(hit.text))
-        original = next((passage for passage, theirs in kept if _is_same(marks, theirs)), None)
-        if original is None:
-            kept.append((_Passage(hit, [hit], {}), marks))
-        elif hit.document_id != original.best.document_id:
-            original.duplicate_ids[hit.document_id] = None
-    return [passage for passage, _ in kept]
-
-
-def _is_same(one: frozenset[int], other: frozenset[int]) -> bool:
-    return could_resemble(one, other, _SAME) and resemblance(one, other) >= _SAME
+        number = resembling.find_or_add(shingles(fold(hit.text)))
+        if number is None:
+            kept.append(_Passage(hit, [hit], {}))
+        elif hit.document_id != kept[number].best.document_id:
+            kept[number].duplicate_ids[hit.document_id] = None
+    return kept
 
 
 def _merge_neighbours(passages: Sequence[_Passage]) -> list[_Passage]:
     """Join each passage, best first, to a better ranked one of the same document that it continues."""
     merged: list[_Passage] = []
+    by_document: dict[str, list[_Passage]] = {}
     for passage in passages:
-        home = next((other for other in merged if _continues(other, passage)), None)
+        siblings = by_document.setdefault(passage.best.document_id, [])
+        home = next((other for other in siblings if _continues(other, passage)), None)
         if home is None:
             merged.append(passage)
+            siblings.append(passage)
         else:
             home.hits = sorted([*home.hits, *passage.hits], key=lambda hit: hit.byte_start)
             home.duplicate_ids |= passage.duplicate_ids
@@ -65,7 +64,7 @@ def _merge_neighbours(passages: Sequence[_Passage]) -> list[_Passage]:
 
 
 def _continues(passage: _Passage, other: _Passage) -> bool:
-    if passage.best.document_id != other.best.document_id or len(passage.hits) >= _MOST_MERGED:
+    if len(passage.hits) >= _MOST_MERGED:
         return False
     return _adjoin(passage.hits[-1], other.hits[0]) or _adjoin(other.hits[-1], passage.hits[0])
 
