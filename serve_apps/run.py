@@ -25,7 +25,6 @@ from cortex.settings import Settings, read_settings
 from cortex.telemetry import event, setup_logging
 from serve_apps.query import APP_NAME, BuildArgs, build
 
-
 # The supervisor ends an app that does not come up; these only keep a hand-started one from waiting for ever.
 _RAY_TIMEOUT_S = 300.0
 _QUERY_TIMEOUT_S = 60.0
@@ -125,7 +124,9 @@ def _await_query(url: str, stop: threading.Event) -> None:
             said = type(error).__name__
         if time.monotonic() > give_up_at or stop.wait(_PAUSE_S):
             raise Unavailable(
-                f"the query app does not answer a query: {said}", code="serve.unready", hint="cortex logs serve"
+                f"the query app does not answer a query: {said}",
+                code="serve.unready",
+                hint="cortex logs serve",
             )
 
 
