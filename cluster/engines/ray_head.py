@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+from importlib import import_module
 from pathlib import Path
 
 _SUB_COMMANDS = ("ray.serve.scripts", "ray.util.state.state_cli", "ray.dashboard.modules.job.cli")
@@ -33,14 +34,15 @@ def _leave_out_dashboard() -> None:
     """Start neither an API server nor the dashboard's agent: answer as when the first could not start, and put our own
     small agent in the place of the second.
     """
-    from ray._private import services
-    from ray._private.ray_constants import PROCESS_TYPE_DASHBOARD_AGENT
-
+    services = import_module(
+        "ray._private.services"
+    )  # this process is Ray's; the folder's others never import it
+    agent = import_module("ray._private.ray_constants").PROCESS_TYPE_DASHBOARD_AGENT
     command_of = services._build_python_executable_command_memory_profileable
 
     def command(component: str, session_dir: str, unbuffered: bool = True) -> list[str]:
         built: list[str] = command_of(component, session_dir, unbuffered)
-        return [*built, *_AGENT] if component == PROCESS_TYPE_DASHBOARD_AGENT else built
+        return [*built, *_AGENT] if component == agent else built
 
     services.start_api_server = lambda *_, **__: (None, None)
     services._build_python_executable_command_memory_profileable = command
