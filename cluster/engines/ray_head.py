@@ -13,7 +13,6 @@ import runpy
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 _SUB_COMMANDS = ("ray.serve.scripts", "ray.util.state.state_cli", "ray.dashboard.modules.job.cli")
 # In this process only Ray Client's server asks for grpc: it is started where grpc can be imported.
