@@ -13,6 +13,7 @@ import runpy
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 _SUB_COMMANDS = ("ray.serve.scripts", "ray.util.state.state_cli", "ray.dashboard.modules.job.cli")
 # In this process only Ray Client's server asks for grpc: it is started where grpc can be imported.
@@ -34,9 +35,8 @@ def _leave_out_dashboard() -> None:
     """Start neither an API server nor the dashboard's agent: answer as when the first could not start, and put our own
     small agent in the place of the second.
     """
-    services = import_module(
-        "ray._private.services"
-    )  # this process is Ray's; the folder's others never import it
+    # This process is Ray's own; the other modules of this folder never import it.
+    services: Any = import_module("ray._private.services")
     agent = import_module("ray._private.ray_constants").PROCESS_TYPE_DASHBOARD_AGENT
     command_of = services._build_python_executable_command_memory_profileable
 
