@@ -49,7 +49,10 @@ def measure_start(rounds: int, n_tuples: int, on_progress: Callable[[str, int, i
     return {
         "rounds": rounds,
         "ready_s": {"median": round(median(ready), 2), "all": [round(seconds, 2) for seconds in ready]},
-        "engines_s": {name: round(median(start[1][name] for start in starts), 2) for name in starts[0][1]},
+        "engines_s": {
+            name: round(median(engines[name] for _, engines in starts if name in engines), 2)
+            for name in sorted({name for _, engines in starts for name in engines})
+        },
         "reload_n_tuples": reload["n_tuples"],
         "reload_s_per_million_tuples": reload["seconds_per_million"],
         "idle_cores": round(idle_cores, 3),
