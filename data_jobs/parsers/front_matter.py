@@ -29,6 +29,7 @@ class Scalar:
     text: str
     start: int
     end: int
+    is_item: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,10 @@ def _scalars(text: str, offset: int) -> Iterator[Scalar]:
     pairs = root.value if isinstance(root, yaml.MappingNode) else []
     n_left = _MAX_SCALARS
     for key, value in pairs:
-        nodes = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        is_list = isinstance(value, yaml.SequenceNode)
+        nodes = value.value if is_list else [value]
         for node in nodes[:n_left]:
             if isinstance(key, yaml.ScalarNode) and isinstance(node, yaml.ScalarNode):
                 start, end = node.start_mark.index + offset, node.end_mark.index + offset
-                yield Scalar(key.value.lower(), node.value, start, end)
+                yield Scalar(key.value.lower(), node.value, start, end, is_list)
         n_left -= len(nodes)

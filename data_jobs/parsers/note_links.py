@@ -7,6 +7,7 @@ links. The grammar is CommonMark's for `[…](…)` and `[…][…]`, Obsidian's
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -30,6 +31,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_MAX_NESTING = 100
 _WIKI = re.compile(r"!?\[\[(?P<inner>[^\[\]\n]{1,1000})\]\]")
 _PIPE = re.compile(r"\\?\|")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
@@ -62,7 +64,8 @@ class Grammar:
 
 def find_links(text: str, start: int, end: int, grammar: Grammar) -> Iterator[Written]:
     """Find the links in `text[start:end]`, one block of a note, in the order in which they end."""
-    opened: list[tuple[int, int, bool]] = []  # where a bracket opens, where its text begins, is it an embed
+    # Where a bracket opens, where its text begins, is it an embed; a hostile line of brackets keeps the last few.
+    opened: deque[tuple[int, int, bool]] = deque(maxlen=_MAX_NESTING)
     unclosed: set[str] = set()
     at = start
     while match := _TOKEN.search(text, at, end):

@@ -41,11 +41,11 @@ def _parse(content: bytes, *, label_first: bool) -> ParsedBody:
     tokens = markdown().parse(text[front.end :].removeprefix("\ufeff"), environment)
     render(builder, tokens, front.n_lines)
     scalars = list(front.scalars())
-    builder.stand_in = next(
-        ((one.start, one.end) for one in scalars if one.key == "title" and one.text), None
-    )
-    references = environment.get("references", {})
-    grammar = Grammar({label: found["href"] for label, found in references.items()}, label_first)
+    builder.stand_in = _title_span(text, scalars)
+    references = environment.get("references", {}).items()
+    # A footnote looks like a definition to CommonMark.
+    definitions = {label: found["href"] for label, found in references if not label.startswith("^")}
+    grammar = Grammar(definitions, label_first)
     written = [*_front_links(text, scalars), *_body_links(builder, tokens, front, grammar)]
     parsed = replace(
         finish(builder, front.values), edges=edges(builder, written), names=_names(builder, scalars)
@@ -103,9 +103,8 @@ def _names(builder: ExactBuilder, scalars: list[Scalar]) -> tuple[Name, ...]:
     names = []
     for scalar in scalars:
         if scalar.key in _ALIAS_KEYS:
-            parts = (builder.source[start:end] for start, end in _items(builder.source, scalar, ","))
-            aliases = [scalar.text] if "," not in scalar.text else [part.strip() for part in parts]
-            names += [Name(EdgeSpace.NOTE, alias, 0) for alias in aliases if alias]
+            aliases = [scalar.text] if scalar.is_item else scalar.text.split(",")
+            names += [Name(EdgeSpace.NOTE, alias.strip()) for alias in aliases if alias.strip()]
         elif scalar.key == "id" and scalar.text:
             names.append(Name(EdgeSpace.ID, scalar.text))
     return tuple(names)

@@ -1,18 +1,25 @@
-"""Where links lead, by comparing every edge with every name: the rule as plainly as it can be said."""
+"""Where links lead among the documents that are shown: the rule as plainly as it can be said."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 
 from cortex.documents import Document
-from cortex.edges import OPEN_SPACES, Edge, EdgeState, ResolvedEdge
+from cortex.edges import OPEN_SPACES, Edge, EdgeSpace, EdgeState, ResolvedEdge
+
+# The documents that have a name, with its rank.
+Found = dict[tuple[EdgeSpace, str], list[tuple[int, Document]]]
 
 
 def resolve(documents: Iterable[Document]) -> list[ResolvedEdge]:
     """Resolve all edges among the shown documents of one source."""
     shown = sorted(documents, key=lambda document: document.external_id)
-    return [_resolved(edge, document, shown) for document in shown for edge in document.edges]
+    found: Found = defaultdict(list)
+    for document in shown:
+        for name in document.names:
+            found[name.space, name.key].append((name.rank, document))
+    return [_resolved(edge, document, found) for document in shown for edge in document.edges]
 
 
 def selected(
@@ -25,12 +32,10 @@ def counted(edges: list[ResolvedEdge]) -> dict[EdgeState, int]:
     return dict(Counter(edge.state for edge in edges))
 
 
-def _resolved(edge: Edge, document: Document, shown: list[Document]) -> ResolvedEdge:
+def _resolved(edge: Edge, document: Document, found: Found) -> ResolvedEdge:
     fitting = [
-        ((name.rank, _folder(document) != _folder(other), other.external_id.count("/")), other.external_id)
-        for other in shown
-        for name in other.names
-        if (name.space, name.key) == (edge.space, edge.key)
+        ((rank, _folder(document) != _folder(other), other.external_id.count("/")), other.external_id)
+        for rank, other in found.get((edge.space, edge.key), ())
     ]
     best = {external_id for place, external_id in fitting if place == min(fitting)[0]}
     if len(best) == 1:
