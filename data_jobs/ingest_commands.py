@@ -16,7 +16,7 @@ from cortex.ports import SourceConfig
 from cortex.settings import settings
 from data_jobs.links import LinkReport
 from data_jobs.run import Counts, IngestReport
-from data_jobs.sources import Naming, files_source, slack_source, vault_source
+from data_jobs.sources import Naming, any_source, files_source, slack_source, vault_source
 from data_jobs.tables import print_table
 
 _PROGRESS_EVERY_S = 0.5
@@ -116,6 +116,21 @@ def ingest_vault(path: Path, access: str, naming: Naming) -> SourceConfig:
     reason, and the links that lead nowhere or to several notes.
     """
     return vault_source(settings(), path, naming, access)
+
+
+@ingest.command("source")
+@click.argument("source_type")
+@click.option(
+    "--set", "given", multiple=True, metavar="OPTION=VALUE", help="An option of the connector; repeatable."
+)
+@loads
+def ingest_source(source_type: str, given: tuple[str, ...], naming: Naming) -> SourceConfig:
+    """Load a source of any connector, installed ones too, by its type and its own options.
+
+    Options are kept in the catalog: secrets belong into settings.env. Give the source a --name.
+    """
+    options = {name: value for name, _, value in (option.partition("=") for option in given)}
+    return any_source(settings(), source_type, naming, options)
 
 
 @contextmanager

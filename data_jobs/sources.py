@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from connectors.registry import build_connector
 from cortex.errors import InputError
 from cortex.ids import source_id
 from cortex.ports import SourceConfig
@@ -44,6 +45,17 @@ def vault_source(given: Settings, path: Path, naming: Naming, access: str = "pos
     root = existing_place(given, path)
     named = Naming(naming.name or str(root), naming.collection)
     return described(given, "vault", named, {"root": str(root), "access": access})
+
+
+def any_source(given: Settings, source_type: str, naming: Naming, options: Mapping[str, str]) -> SourceConfig:
+    """Describe a source of any connector by its own options, which are kept in the catalog; raises InputError."""
+    if not naming.name:
+        raise InputError(
+            "a source of this kind needs a name", code="source.invalid", hint="--name 'team cards'"
+        )
+    config = described(given, source_type, naming, options)
+    build_connector(config)  # an unknown type or a missing option is said before anything starts
+    return config
 
 
 def described(given: Settings, source_type: str, naming: Naming, options: Mapping[str, str]) -> SourceConfig:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.registry import VERBS, discover
+from connectors.registry import VERBS, connector_class, discover
 from cortex.documents import Item, ParsedBody
 from cortex.errors import Unauthenticated
 from cortex.ids import sha256_hex
@@ -43,7 +43,11 @@ class Recorded:
 def recorded(request: pytest.FixtureRequest) -> Recorded:
     """Load the recording of one connector; without one the test fails by the connector's name."""
     name = request.param
-    folder = FIXTURES / name
+    return load(name, CONNECTORS[name], FIXTURES / name)
+
+
+def load(name: str, kind: type[Connector], folder: Path) -> Recorded:
+    """Build a connector's recording from its folder."""
     if not (folder / "recording.json").is_file():
         pytest.fail(f"the connector {name} has no recording: add {folder}/recording.json")
     expected = json.loads((folder / "recording.json").read_text())
@@ -53,7 +57,7 @@ def recorded(request: pytest.FixtureRequest) -> Recorded:
     config = SourceConfig("acme", "source-1", name, f"recorded {name}", options=options)
 
     def build() -> Connector:
-        return CONNECTORS[name](config)
+        return kind(config)
 
     return Recorded(build, expected)
 
@@ -62,7 +66,7 @@ def test_it_has_the_five_verbs_and_its_own_name(recorded: Recorded) -> None:
     """A connector has fetch, normalize, acls, cursor and webhook, and its class is found under its source type."""
     connector = recorded.build()
     assert [verb for verb in VERBS if not callable(getattr(connector, verb, None))] == []
-    assert CONNECTORS[connector.source_type] is type(connector)
+    assert connector_class(connector.source_type) is type(connector)
 
 
 def test_it_lists_the_recorded_items_in_order(recorded: Recorded) -> None:
