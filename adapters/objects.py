@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from obstore import exceptions
@@ -39,6 +40,11 @@ class ObstoreObjects:
         if settings.objects_url.startswith("file://"):
             return cls(LocalStore.from_url(settings.objects_url, mkdir=True))
         return cls(from_url(settings.objects_url))
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> ObstoreObjects:
+        """Open a folder of objects, made if it is not there."""
+        return cls(LocalStore(folder, mkdir=True))
 
     def put(self, content: bytes) -> str:
         """Store bytes once; returns their SHA-256 hex."""

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 from qdrant_client import QdrantClient, models
 
 from adapters.qdrant import ALIAS, CONNECTIONS
 from adapters.qdrant_errors import loopback_is_safe, translated
 from adapters.qdrant_filters import match
 from adapters.qdrant_writer import collection_name
-from cortex.chunks import PointPayload
-from cortex.errors import Unavailable
+from cortex.chunks import ChunkVectors, IndexPoint, PointPayload, SparseVector
+from cortex.errors import Corrupt, Unavailable
 from cortex.settings import Settings
 
 _TIMEOUT_S = 60
 _PAGE = 1_000
+_WHOLE_PAGE = 200  # some 10 KB each
 _FIELDS = [field.name for field in fields(PointPayload)]
 
 
@@ -80,6 +83,18 @@ class QdrantIndexReader:
             if offset is None:
                 return
 
+    def whole_points(self, collection: str) -> Iterator[IndexPoint]:
+        """Stream a collection's points with their vectors, for a backup."""
+        offset: Any = None
+        while True:
+            with translated():
+                records, offset = self._client.scroll(
+                    collection, limit=_WHOLE_PAGE, offset=offset, with_payload=True, with_vectors=True
+                )
+            yield from map(_whole, records)
+            if offset is None:
+                return
+
     def get(self, collection: str, chunk_ids: Sequence[str]) -> dict[str, PointPayload]:
         """Read some points by id; those that are not there are left out."""
         ids: list[models.ExtendedPointId] = list(chunk_ids)
@@ -98,3 +113,32 @@ class QdrantIndexReader:
 
 def _payload(stored: Mapping[str, Any]) -> PointPayload:
     return PointPayload(**{name: stored.get(name) for name in _FIELDS})
+
+
+def _whole(record: models.Record) -> IndexPoint:
+    payload, vectors = record.payload or {}, record.vector
+    if not isinstance(vectors, dict) or not isinstance(sparse := vectors.get("bm25"), models.SparseVector):
+        raise Corrupt(
+            f"point {record.id} lacks a vector",
+            code="index.corrupt",
+            hint="cortex doctor --consistency --repair",
+        )
+    told: dict[str, Any] = {
+        name: payload.get(name) for name in _FIELDS if name not in ("updated_at", "is_deleted")
+    }
+    moment = payload.get("updated_at")
+    return IndexPoint(
+        chunk_id=str(record.id),
+        **{name: _known(name, value) for name, value in told.items()},
+        updated_at=None if moment is None else datetime.fromtimestamp(moment, UTC),
+        vectors=ChunkVectors(
+            np.asarray(vectors["dense"], np.float32),
+            SparseVector(tuple(sparse.indices), tuple(sparse.values)),
+        ),
+        meta=payload.get("meta") or {},
+    )
+
+
+def _known(name: str, value: Any) -> Any:
+    """Give a field that a point lacks the value that shows it to nobody."""
+    return value if value is not None else (0 if name == "profile_id" else "")

@@ -1,4 +1,4 @@
-"""The operator's commands: `cortex up`, `down`, `status`, `logs`, and `doctor` from a file of its own."""
+"""The operator's commands: `cortex up`, `down`, `status`, `logs`, and `doctor` and `restore` from files of their own."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from rich.text import Text
 from cluster import control
 from cluster.children import tail
 from cluster.doctor_commands import doctor
+from cluster.restore_commands import refuse_half_restored, restore
 from cluster.state import EngineState, Phase, RunState, read_state
 from cortex.console import command, json_option, write_document, write_progress
 from cortex.errors import Unavailable
 from cortex.settings import Settings, settings
 
-__all__ = ["doctor", "down", "logs", "status", "up"]
+__all__ = ["doctor", "down", "logs", "restore", "status", "up"]
 
 _MARKS = {
     Phase.READY: ("●", "green"),
@@ -39,6 +40,7 @@ _MARKS = {
 def up(only: str, timeout_s: float, as_json: bool) -> None:
     """Start the engines and the web page, and wait until they are ready."""
     home = settings()
+    refuse_half_restored(home)
     if as_json:
         state = control.up(home, only, timeout_s, _Changes())
         write_document(_document(home, state))

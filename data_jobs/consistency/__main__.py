@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
 import click
 
-from cortex.console import command, json_option, write_document, write_progress
+from cortex.console import command, json_option, write_document
 from cortex.settings import settings
 from data_jobs.consistency.check import check
 from data_jobs.consistency.report import Difference, Report
-
-_PROGRESS_EVERY_S = 0.5
+from data_jobs.progress import counting
 
 
 @click.command()
@@ -23,34 +18,13 @@ _PROGRESS_EVERY_S = 0.5
 @command
 def main(repairs: bool, quick: bool, as_json: bool) -> None:
     """Compare, print the report, and end with the exit code of what is left."""
-    with _progress(as_json) as on_progress:
+    with counting("consistency.progress", "comparing", as_json) as on_progress:
         report = check(settings(), repairs=repairs, reads_objects=not quick, on_progress=on_progress)
     if as_json:
         write_document(report)
     else:
         _show(report, repairs)
     raise SystemExit(report.exit_code)
-
-
-@contextmanager
-def _progress(as_json: bool) -> Iterator[Callable[[str, int], None]]:
-    """Report on stderr, now and then, how many of what were compared."""
-    told_at = time.monotonic()
-
-    def is_due() -> bool:
-        nonlocal told_at
-        if time.monotonic() - told_at < _PROGRESS_EVERY_S:
-            return False
-        told_at = time.monotonic()
-        return True
-
-    if as_json:
-        yield lambda what, n: write_progress("consistency.progress", what=what, n=n) if is_due() else None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("comparing") as status:
-        yield lambda what, n: status.update(f"comparing {what}: {n:,}") if is_due() else None
 
 
 def _show(report: Report, repairs: bool) -> None:

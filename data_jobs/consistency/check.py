@@ -23,7 +23,7 @@ from data_jobs.consistency.objects import check_objects
 from data_jobs.consistency.permissions import check_catalog, check_tuples
 from data_jobs.consistency.points import check_points
 from data_jobs.consistency.rebuild import PointBuilder
-from data_jobs.consistency.report import Kind, Ledger, Report
+from data_jobs.consistency.report import Difference, Kind, Ledger, Report
 from data_jobs.deliver import INDEX_TOPICS, PERMISSION_TOPICS
 from data_jobs.parts import (
     Stores,
@@ -96,6 +96,20 @@ def check(
     )
 
 
+def mend_points(settings: Settings) -> tuple[Difference, ...]:
+    """Bring the index to what the catalog says, without SpiceDB; returns what differed."""
+    ledger = Ledger(lambda what, n: None)
+    with ExitStack() as stack:
+        inventory = CatalogInventory(settings.postgres_url)
+        stack.callback(inventory.close)
+        index = QdrantIndexReader.from_settings(settings)
+        stack.callback(index.close)
+        outbox = PostgresOutbox(settings.postgres_url)
+        stack.callback(outbox.close)
+        check_points(inventory, index, ledger, _index_mender(settings, index, outbox, ledger, stack))
+    return ledger.differences()
+
+
 @contextmanager
 def _opened(settings: Settings) -> Iterator[_Opened]:
     for url, engine in (
@@ -119,17 +133,24 @@ def _opened(settings: Settings) -> Iterator[_Opened]:
 
 
 class _Menders:
-    """The menders of one home. Models and parser are loaded when the first point has to be made again."""
+    """The menders of one home."""
 
     def __init__(self, settings: Settings, stores: _Opened, ledger: Ledger, stack: ExitStack) -> None:
         catalog = CatalogMender(settings.postgres_url)
         stack.callback(catalog.close)
-        builder = cache(lambda: _builder(settings, stores.index, stack))
         self.tuples = TupleMender(catalog, ledger)
-        self.points = IndexMender(
-            settings.postgres_url, catalog, stores.outbox, build_index(settings), builder, ledger
-        )
+        self.points = _index_mender(settings, stores.index, stores.outbox, ledger, stack)
         self.contents = ContentMender(settings.postgres_url, stores.inventory, stores.objects, ledger)
+
+
+def _index_mender(
+    settings: Settings, index: QdrantIndexReader, outbox: PostgresOutbox, ledger: Ledger, stack: ExitStack
+) -> IndexMender:
+    """Build the mender of points; models and parser are loaded when the first has to be made again."""
+    catalog = CatalogMender(settings.postgres_url)
+    stack.callback(catalog.close)
+    builder = cache(lambda: _builder(settings, index, stack))
+    return IndexMender(settings.postgres_url, catalog, outbox, build_index(settings), builder, ledger)
 
 
 def _builder(settings: Settings, index: QdrantIndexReader, stack: ExitStack) -> PointBuilder | None:
