@@ -173,7 +173,7 @@ class Settings(BaseSettings):
     )
     rerank_depth: int = Field(default=100, description="candidates that the cross-encoder scores")
     abstain_below: float = Field(
-        default=0.5, ge=0, le=1, description="calibrated probability under which Cortex abstains"
+        default=0.35, ge=0, le=1, description="calibrated probability under which Cortex abstains"
     )
 
     # Generation

@@ -22,7 +22,7 @@ class Plan:
     embedding_scripts: frozenset[str] = frozenset({"latin"})
     recheck_round: int = 50
     rerank_depth: int = 100
-    abstain_below: float = 0.5
+    abstain_below: float = 0.35
     llm_timeout_s: float = 60.0
 
     @classmethod

@@ -27,6 +27,8 @@ COMPANY = EXAMPLES / "sample_company"
 SCRIPT: dict[str, Any] = yaml.safe_load((EXAMPLES / "questions.yaml").read_text(encoding="utf-8"))
 QUESTIONS: list[dict[str, Any]] = SCRIPT["questions"]
 ANSWERED = [question for question in QUESTIONS if "documents" in question]
+# Found, but asked in words so unlike the page's that the support stays under the line.
+REFUSED_WRONGLY = {"database-upgrade"}
 TENANT = "sample-company"
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
@@ -104,6 +106,22 @@ async def test_unanswerable_questions_are_declined(parts: Parts, question: dict[
     assert events[-1].kind is AnswerEventKind.DONE
     assert last is not None
     assert (last.mode, last.citations) == ("abstained", ())
+
+
+async def test_answerable_questions_are_answered(parts: Parts) -> None:
+    """Every question that a document answers is answered with citations, but for the misses that are known."""
+    refused = set()
+    for question in ANSWERED:
+        events = [
+            event
+            async for event in answer(parts, Principal(TENANT, question["asks"]), Question(question["text"]))
+        ]
+        last = events[-1].answer
+        assert last is not None
+        assert bool(last.citations) == (last.mode != "abstained")
+        if last.mode == "abstained":
+            refused.add(question["id"])
+    assert refused == REFUSED_WRONGLY
 
 
 async def test_duplicates_are_shown_once(parts: Parts, company: Loaded) -> None:
