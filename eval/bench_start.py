@@ -19,6 +19,7 @@ from cortex.ids import source_id
 from cortex.ports import SourceConfig
 from cortex.settings import Settings, read_settings
 from data_jobs.parts import open_catalog
+from eval.processes import family, pss_bytes
 from eval.scratch import run_cortex, scratch_home
 
 _SAMPLE = Path(__file__).parents[1] / "examples" / "sample_company"
@@ -94,12 +95,11 @@ def _run(module: str) -> str:
 
 def _standing_still(settings: Settings) -> tuple[float, int]:
     """Measure the cores used over twenty idle seconds and the memory (PSS, MiB) of every process of the home."""
-    supervisor = psutil.Process(json.loads(settings.state_path.read_text())["supervisor"]["pid"])
-    family = [supervisor, *supervisor.children(recursive=True)]
-    before = _cpu_s(family)
+    processes = family(settings)
+    before = _cpu_s(processes)
     time.sleep(_IDLE_S)
-    cores = (_cpu_s(family) - before) / _IDLE_S
-    return cores, round(sum(_pss_bytes(process) for process in family) / _MIB)
+    cores = (_cpu_s(processes) - before) / _IDLE_S
+    return cores, round(pss_bytes(processes) / _MIB)
 
 
 def _cpu_s(processes: list[psutil.Process]) -> float:
@@ -111,10 +111,3 @@ def _cpu_s(processes: list[psutil.Process]) -> float:
             continue
         total += times.user + times.system
     return total
-
-
-def _pss_bytes(process: psutil.Process) -> int:
-    try:
-        return int(process.memory_full_info().pss)
-    except psutil.Error:
-        return 0

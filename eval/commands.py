@@ -109,3 +109,32 @@ def start(rounds: int, n_tuples: int, as_json: bool) -> None:
     with watched(as_json) as watch:
         document = measure_start(rounds, n_tuples, watch)
     write_document(document) if as_json else print_start(document)
+
+
+@bench.command()
+@click.option(
+    "--rounds", default=5, show_default=True, type=click.IntRange(1), help="Loads to time; the median counts."
+)
+@click.option(
+    "--documents",
+    "n_documents",
+    default=400,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Documents of a load, about four chunks each; memory is measured at ten times as many.",
+)
+@json_option
+@command
+def ingest(rounds: int, n_documents: int, as_json: bool) -> None:
+    """Time a bulk load against a bare loop with the same model over the same chunks, in turns.
+
+    The bare loop has both cores, as one process with two threads and as two with one: the better counts. Then ten times
+    as many documents are loaded while one person searches: the peak memory of the job's processes must not grow, and
+    the median search must stay below twice that at rest.
+    """
+    from eval.bench_ingest import measure_ingest
+    from eval.display import print_ingest, watched
+
+    with watched(as_json) as watch:
+        document = measure_ingest(rounds, n_documents, watch)
+    write_document(document) if as_json else print_ingest(document)

@@ -97,3 +97,21 @@ def print_start(document: dict[str, Any]) -> None:
     table.add_row("memory", f"{document['memory_mib']} MiB (PSS)")
     table.add_row("reload, per million tuples", f"{document['reload_s_per_million_tuples']:.0f} s")
     Console().print(table)
+
+
+def print_ingest(document: dict[str, Any]) -> None:
+    """Print a load's throughput beside the bare loop's, its memory, and search meanwhile."""
+    ratio, search = document["throughput_ratio"], document["search_p50_ms"]
+    table = Table(
+        "", "", title=f"cortex ingest, {document['rounds']} rounds of {document['n_documents']} documents"
+    )
+    table.add_row("chunks a second", f"{document['chunks_per_s']:.1f}")
+    table.add_row(
+        "of the bare loop's throughput", f"{ratio['median']:.2f} ({min(ratio['all'])}-{max(ratio['all'])})"
+    )
+    table.add_row("peak memory of the job", f"{document['peak_mib']['once']} MiB (PSS)")
+    table.add_row("at ten times the documents", f"{document['peak_mib']['ten_times']} MiB")
+    table.add_row("index, per 10,000 chunks", f"{document['index_mib_per_10k_chunks']:.0f} MiB")
+    table.add_row("search p50 at rest", f"{search['at_rest']:.0f} ms")
+    table.add_row("search p50 during the load", f"{search['during_load']:.0f} ms")
+    Console().print(table)

@@ -1,0 +1,161 @@
+"""`cortex bench ingest`: a bulk load against a bare embedding loop, its memory as the load grows, and search beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+
+from connectors.registry import build_connector
+from cortex.settings import Settings
+from data_jobs.compare import changed
+from data_jobs.parts import build_models, build_objects
+from data_jobs.rows import Row
+from data_jobs.sources import files_source
+from data_jobs.stages.parse import ParseStage
+from data_jobs.work import build_prepare, prepare_one
+from eval.bare_embed import bare_seconds
+from eval.invented import questions, write_documents
+from eval.processes import Peak, engine_pss_bytes, peak_of_job
+from eval.scratch import run_cortex, scratch_home
+
+_READER = "bench@example.com"
+_GROWTH = 10
+_PAUSE_S = 0.5  # between searches: one person who reads
+_SEARCHES_AT_REST = 30
+_JOB_TIMEOUT_S = 7_200.0
+_MIB = 1024 * 1024
+_SHAPES = ((1, 2), (2, 1))  # processes x threads: both use two cores
+
+Watch = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One corpus, embedded bare in each shape and loaded as a job."""
+
+    n_chunks: int
+    bare_s: dict[str, float]
+    job_s: float
+    peak: Peak
+
+    @property
+    def ratio(self) -> float:
+        """The job's throughput over that of the better bare loop."""
+        return min(self.bare_s.values()) / self.job_s
+
+
+def measure_ingest(rounds: int, n_documents: int, on_progress: Watch) -> dict[str, Any]:
+    """Load `rounds` corpora of `n_documents`, then one ten times as large while somebody searches."""
+    os.environ["CORTEX_HTTP_PORT"] = "0"
+    with TemporaryDirectory() as temporary, scratch_home(engines=()) as settings:
+        folder = Path(temporary)
+        done = []
+        for number in range(1, rounds + 1):
+            done.append(_round(settings, folder, n_documents, number))
+            on_progress("rounds", number, rounds)
+        at_rest_ms = _searches_ms(settings, lambda n: n >= _SEARCHES_AT_REST)
+        before = engine_pss_bytes(settings, "qdrant")
+        on_progress("ten times as many", 0, 1)
+        grown, grown_peak, busy_ms = _grown(settings, folder, n_documents * _GROWTH)
+        on_progress("ten times as many", 1, 1)
+        index_bytes = engine_pss_bytes(settings, "qdrant") - before
+    first_peak = median(one.peak.n_bytes for one in done)
+    return {
+        "rounds": rounds,
+        "n_documents": n_documents,
+        "n_chunks": [one.n_chunks for one in done],
+        "bare_s": {shape: [round(one.bare_s[shape], 2) for one in done] for shape in done[0].bare_s},
+        "job_s": [one.job_s for one in done],
+        "throughput_ratio": {
+            "median": round(median(one.ratio for one in done), 3),
+            "all": [round(one.ratio, 3) for one in done],
+        },
+        "chunks_per_s": round(median(one.n_chunks / one.job_s for one in done), 2),
+        "grown": {
+            "n_chunks": grown["chunks"],
+            "job_s": grown["seconds"],
+            "chunks_per_s": round(grown["chunks"] / grown["seconds"], 2),
+        },
+        "peak_mib": {"once": round(first_peak / _MIB), "ten_times": round(grown_peak.n_bytes / _MIB)},
+        "peak_growth": round(grown_peak.n_bytes / first_peak, 3),
+        "peak_processes_mib": [(name, round(size / _MIB)) for name, size in grown_peak.largest],
+        "index_mib_per_10k_chunks": round(index_bytes / _MIB / grown["chunks"] * 10_000, 1),
+        "search_p50_ms": {"at_rest": round(median(at_rest_ms), 1), "during_load": round(median(busy_ms), 1)},
+        "search_slowdown": round(median(busy_ms) / median(at_rest_ms), 2),
+        "n_searches": {"at_rest": len(at_rest_ms), "during_load": len(busy_ms)},
+        "n_cores": os.cpu_count(),
+    }
+
+
+def _round(settings: Settings, folder: Path, n_documents: int, number: int) -> Round:
+    corpus = folder / f"round-{number}"
+    write_documents(corpus, n_documents, number, _READER)
+    texts = _texts(settings, corpus)
+    # Which goes first changes from round to round: what warms or tires the machine falls on both.
+    if number % 2:
+        bare = _bare(texts, folder)
+    with peak_of_job(settings) as peak:
+        report = _load(corpus)
+    if not number % 2:
+        bare = _bare(texts, folder)
+    assert report["chunks"] == len(texts)
+    return Round(len(texts), bare, report["seconds"], peak)
+
+
+def _bare(texts: list[str], folder: Path) -> dict[str, float]:
+    return {
+        f"{n_processes}x{n_threads}": bare_seconds(texts, folder, n_processes, n_threads)
+        for n_processes, n_threads in _SHAPES
+    }
+
+
+def _texts(settings: Settings, corpus: Path) -> list[str]:
+    """Make the chunks that the job will make."""
+    connector = build_connector(files_source(settings, corpus))
+    models = build_models(settings)
+    with ParseStage(settings) as parse:
+        prepare = build_prepare(settings, connector, parse, build_objects(settings), models)
+        rows = [prepare_one(prepare, row) for row in changed(connector, {}, "") if isinstance(row, Row)]
+    return [chunk.embed_text for row in rows for chunk in row.chunks]
+
+
+def _load(corpus: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(
+        run_cortex("ingest", "files", str(corpus), "--json", timeout_s=_JOB_TIMEOUT_S)
+    )
+    return report
+
+
+def _grown(settings: Settings, folder: Path, n_documents: int) -> tuple[dict[str, Any], Peak, list[float]]:
+    """Load a large corpus, watched, while one person searches."""
+    corpus = folder / "grown"
+    write_documents(corpus, n_documents, 0, _READER)
+    with peak_of_job(settings) as peak, ThreadPoolExecutor(1) as pool:
+        load = pool.submit(_load, corpus)
+        busy_ms = _searches_ms(settings, lambda _: load.done())
+        return load.result(), peak, busy_ms
+
+
+def _searches_ms(settings: Settings, is_enough: Callable[[int], bool]) -> list[float]:
+    """Search with pauses until it is enough; returns the milliseconds of each, the first ones left out."""
+    token = run_cortex("token", _READER).strip()
+    took_ms: list[float] = []
+    with httpx.Client(base_url=settings.http_url, headers={"Authorization": f"Bearer {token}"}) as client:
+        for question in questions(100_000, seed=1):
+            started = time.monotonic()
+            client.post("/v1/search", json={"query": question}, timeout=60).raise_for_status()
+            took_ms.append((time.monotonic() - started) * 1000)
+            if is_enough(len(took_ms)):
+                break
+            time.sleep(_PAUSE_S)
+    return took_ms[3:] or took_ms

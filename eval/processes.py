@@ -1,0 +1,84 @@
+"""Processes of a scratch home: what they hold of memory, and those that a job adds."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import psutil
+
+from cortex.settings import Settings
+
+_EVERY_S = 0.5
+
+
+def family(settings: Settings) -> list[psutil.Process]:
+    """List the supervisor and all below it."""
+    supervisor = psutil.Process(json.loads(settings.state_path.read_text())["supervisor"]["pid"])
+    return [supervisor, *supervisor.children(recursive=True)]
+
+
+def pss_bytes(processes: Iterable[psutil.Process]) -> int:
+    """Add up proportional set sizes: shared pages count once in all. A process that ended counts nothing."""
+    return sum(map(_pss_bytes, processes))
+
+
+def engine_pss_bytes(settings: Settings, engine: str) -> int:
+    """Measure one engine of the home, with all below it."""
+    pid = json.loads(settings.state_path.read_text())["engines"][engine]["pid"]
+    process = psutil.Process(pid)
+    return pss_bytes([process, *process.children(recursive=True)])
+
+
+@dataclass(slots=True)
+class Peak:
+    """The most that a job's processes held at once, and how many they were then."""
+
+    n_bytes: int = 0
+    n_processes: int = 0
+    largest: list[tuple[str, int]] = field(default_factory=list)
+
+
+@contextmanager
+def peak_of_job(settings: Settings) -> Iterator[Peak]:
+    """Watch what a job adds: the processes below this one, and those that appear in the home meanwhile."""
+    peak, is_over = Peak(), threading.Event()
+    before = {process.pid for process in family(settings)}
+
+    def watch() -> None:
+        while not is_over.wait(_EVERY_S):
+            added = [process for process in family(settings) if process.pid not in before]
+            added += psutil.Process().children(recursive=True)
+            sizes = [(process, _pss_bytes(process)) for process in added]
+            total = sum(size for _, size in sizes)
+            if total > peak.n_bytes:
+                peak.n_bytes, peak.n_processes = total, len(sizes)
+                peak.largest = sorted(
+                    ((_name(process), size) for process, size in sizes), key=lambda one: -one[1]
+                )
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield peak
+    finally:
+        is_over.set()
+        watcher.join()
+
+
+def _pss_bytes(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_full_info().pss)
+    except psutil.Error:
+        return 0
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        command = process.cmdline()
+    except psutil.Error:
+        return ""
+    return command[0] if command and command[0].startswith("ray::") else " ".join(command[1:4])
