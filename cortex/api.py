@@ -203,7 +203,7 @@ class SourceModel(Model):
 
 
 class RunModel(Model):
-    """A sync run as counted in the catalog. `status`: running, succeeded, failed."""
+    """A sync run as counted in the catalog. `status`: running, succeeded, failed, stopped. A running one has a pace."""
 
     run_id: str
     status: str
@@ -211,6 +211,8 @@ class RunModel(Model):
     finished_at: datetime | None
     counts: dict[str, int]
     failures: list[FailureModel]
+    chunks_per_s: float | None = None
+    remaining_s: float | None = None
 
 
 class FailureModel(Model):

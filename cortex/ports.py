@@ -269,8 +269,11 @@ class IngestCatalog(Protocol):
     def start_run(self, source_id: str) -> str:
         """Open a sync run; returns its id."""
 
-    def update_run(self, run_id: str, counts: Mapping[str, int]) -> None:
-        """Publish progress counts (indexed, unchanged, removed, failed, total)."""
+    def update_run(self, run_id: str, counts: Mapping[str, int]) -> bool:
+        """Publish progress counts (indexed, unchanged, removed, failed, total); True when asked to stop."""
+
+    def request_stop(self, tenant_id: str, run_id: str) -> None:
+        """Ask a run to stop at its next progress; raises NotFound unless it runs."""
 
     def finish_run(
         self, run_id: str, status: str, counts: Mapping[str, int], failures: Sequence[FetchFailure]

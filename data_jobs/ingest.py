@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from itertools import chain
 
@@ -72,7 +72,7 @@ class LocalWork:
         self._open_stores = open_stores
         self._models = models
 
-    def __call__(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def __call__(self, rows: Iterator[Row]) -> Generator[Row, None, None]:
         """Yield each document when it is settled: written, found unchanged, or failed."""
         for first in rows:
             stores, models = self._open_stores(), self._models

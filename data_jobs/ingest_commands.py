@@ -133,6 +133,23 @@ def ingest_source(source_type: str, given: tuple[str, ...], naming: Naming) -> S
     return any_source(settings(), source_type, naming, options)
 
 
+@ingest.command("stop")
+@click.argument("run_id")
+@json_option
+@command
+def stop_run(run_id: str, as_json: bool) -> None:
+    """Ask the run RUN_ID to stop, wherever it runs; `cortex sources list --json` names it.
+
+    It ends within seconds, after the documents it is writing. What is loaded stays, and the next load of the source
+    goes on from there.
+    """
+    from data_jobs.parts import open_catalog
+
+    with open_catalog(settings()) as catalog:
+        catalog.request_stop(settings().tenant_id, run_id)
+    write_document({"run_id": run_id, "is_stopping": True}) if as_json else click.echo("it is stopping")
+
+
 @contextmanager
 def _progress(as_json: bool) -> Iterator[Callable[[Counts], None]]:
     """Report progress on stderr: NDJSON, or a bar with rate and time left."""

@@ -8,8 +8,10 @@ writer, so that near-duplicates are grouped alike in every run.
 
 from __future__ import annotations
 
+import signal
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -62,7 +64,7 @@ class RayWork:
         self._models = models
         self._checkpoint = Checkpoint(job.folder)
 
-    def __call__(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def __call__(self, rows: Iterator[Row]) -> Generator[Row, None, None]:
         """Yield each document when it is settled: written, found unchanged, or failed."""
         for first in rows:
             upsert = UpsertRows(self._open_stores(), self._models)
@@ -81,15 +83,15 @@ class RayWork:
 
     def _settled(self, window: list[Portion], upsert: UpsertRows) -> Iterator[Row]:
         """Write each portion when all its pieces are embedded, in order, and drop its part."""
-        pieces = self._embedded(window)
-        for portion in window:
-            part = _await_part(portion, pieces)
-            yield from upsert(self._checkpoint.complete(part, portion.rows))
-            self._checkpoint.settle(portion.first + len(portion.rows))
-            self._checkpoint.drop(part)
-        deque(pieces, maxlen=0)  # lets Ray Data see its end, and release its actors
+        with closing(self._embedded(window)) as pieces:
+            for portion in window:
+                part = _await_part(portion, pieces)
+                yield from upsert(self._checkpoint.complete(part, portion.rows))
+                self._checkpoint.settle(portion.first + len(portion.rows))
+                self._checkpoint.drop(part)
+            deque(pieces, maxlen=0)  # lets Ray Data see its end, and release its actors
 
-    def _embedded(self, window: list[Portion]) -> Iterator[Part]:
+    def _embedded(self, window: list[Portion]) -> Generator[Part, None, None]:
         """Run a window through both kinds of actors: the part of each piece, in the order of the portions."""
         import ray.data
 
@@ -127,14 +129,14 @@ def _pool(job: Job, n_actors: int, most: int) -> dict[str, Any]:
     }
 
 
-def configured_source(settings: Settings, source_id: str) -> SourceConfig:
-    """Look up a source by id; raises NotFound."""
+def configured_source(settings: Settings, named: str) -> SourceConfig:
+    """Look up a source by its id or name; raises NotFound."""
     with open_catalog(settings) as catalog:
         for source in catalog.list_sources(settings.tenant_id):
-            if source["source_id"] == source_id:
+            if named in (source["source_id"], source["name"]):
                 return SourceConfig(
                     tenant_id=settings.tenant_id,
-                    source_id=source_id,
+                    source_id=source["source_id"],
                     source_type=source["source_type"],
                     name=source["name"],
                     collection=source["collection"],
@@ -150,6 +152,9 @@ def main(source_id: str) -> None:
     """Load a source that the catalog knows; its sync run can be watched there."""
     given = settings()
     setup_logging(given.log_level)
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # as Ctrl-C: what is done stays done, and counted
     write_document(ray_ingest(given, configured_source(given, source_id)))
 
 

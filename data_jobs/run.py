@@ -7,13 +7,13 @@ writes can be repeated, so that the run after a crash finishes what this one beg
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from cortex.documents import GrantKind
-from cortex.errors import CortexError, InputError
+from cortex.errors import Conflict, CortexError, InputError
 from cortex.ports import AclWrite, Connector, FetchFailure, IngestCatalog, KnownDocument, SourceConfig
 from cortex.telemetry import event
 from data_jobs.compare import Survey, changed, survey
@@ -21,7 +21,7 @@ from data_jobs.links import LinkReport, report_links
 from data_jobs.patience import patiently
 from data_jobs.rows import LASTING_FAILURES, Row
 
-Process = Callable[[Iterator[Row]], Iterator[Row]]
+Process = Callable[[Iterator[Row]], Generator[Row, None, None]]
 
 _ACLS_PER_WRITE = 200
 _FINGERPRINTS_PER_WRITE = 500
@@ -43,6 +43,12 @@ class Counts:
     def as_dict(self) -> dict[str, int]:
         """Return the counts by name, as the catalog keeps them."""
         return {name: getattr(self, name) for name in self.__slots__}
+
+
+class RunStopped(Conflict):
+    """Somebody stopped the run: by its id, or with Ctrl-C."""
+
+    code = "run.stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,13 @@ class SyncRun:
         run_id = patiently(lambda: self._catalog.start_run(source_id))
         try:
             self._sync(run_id, process)
+        except (KeyboardInterrupt, RunStopped) as error:
+            with suppress(CortexError):
+                self._finish(run_id, "stopped")
+            raise RunStopped(
+                f"stopped; the {self._counts.indexed} documents loaded so far can be searched",
+                hint="run the same command again: it goes on where this one stopped",
+            ) from error
         except BaseException as error:
             self._failures.append(FetchFailure("", *_cause(error)))
             with suppress(CortexError):  # the catalog itself may be what failed; the next run closes this one
@@ -126,9 +139,10 @@ class SyncRun:
         for document in found.gone:
             patiently(partial(catalog.tombstone, document.document_id))
         self._count(removed=len(found.gone))
-        for row in process(self._rows(known)):
-            self._take(row)
-            self._publish(run_id)
+        with closing(process(self._rows(known))) as rows:
+            for row in rows:
+                self._take(row)
+                self._publish(run_id)
         self._keep_fingerprints()
 
     def _rows(self, known: dict[str, KnownDocument]) -> Iterator[Row]:
@@ -200,11 +214,14 @@ class SyncRun:
         self._load.on_progress(self._counts)
 
     def _publish(self, run_id: str) -> None:
-        """Let others watch the run, about once a second; missing one update costs nothing."""
+        """Let others watch the run, and stop it, about once a second; missing one update costs nothing."""
         if time.monotonic() - self._published_at >= _PUBLISH_EVERY_S:
             self._published_at = time.monotonic()
+            is_unwanted = False
             with suppress(CortexError):
-                self._catalog.update_run(run_id, self._counts.as_dict())
+                is_unwanted = self._catalog.update_run(run_id, self._counts.as_dict())
+            if is_unwanted:
+                raise RunStopped("somebody asked the run to stop")
 
     def _finish(self, run_id: str, status: str) -> None:
         self._catalog.finish_run(run_id, status, self._counts.as_dict(), self._failures)

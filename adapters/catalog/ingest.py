@@ -81,9 +81,18 @@ class PostgresIngestCatalog:
         assert row is not None  # INSERT … RETURNING
         return str(row[0])
 
-    def update_run(self, run_id: str, counts: Mapping[str, int]) -> None:
-        """Publish a run's progress."""
-        self._write("update_run", run_id=run_id, counts=Jsonb(dict(counts)))
+    def update_run(self, run_id: str, counts: Mapping[str, int]) -> bool:
+        """Publish a run's progress; True when somebody asked it to stop."""
+        values = {"run_id": run_id, "counts": Jsonb(dict(counts))}
+        with self._transaction() as connection:
+            row = connection.execute(_SQL["update_run"], values).fetchone()
+        if row is None:
+            raise NotFound("there is no such sync run", code="run.unknown")
+        return bool(row[0])
+
+    def request_stop(self, tenant_id: str, run_id: str) -> None:
+        """Ask a run to stop; raises NotFound unless it runs."""
+        self._write("request_stop", tenant_id=tenant_id, run_id=run_id)
 
     def finish_run(
         self, run_id: str, status: str, counts: Mapping[str, int], failures: Sequence[FetchFailure]
@@ -194,5 +203,20 @@ class PostgresIngestCatalog:
 def _source(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Shape a listed source with its newest run, or None."""
     run_fields = ("run_id", "status", "started_at", "finished_at", "counts", "failures")
-    run = {name: row[name] for name in run_fields} if row["run_id"] else None
-    return {name: value for name, value in row.items() if name not in run_fields} | {"run": run}
+    run = {**{name: row[name] for name in run_fields}, **_pace(row)} if row["run_id"] else None
+    left_out = (*run_fields, "updated_at")
+    return {name: value for name, value in row.items() if name not in left_out} | {"run": run}
+
+
+def _pace(row: Mapping[str, Any]) -> Mapping[str, float | None]:
+    """Say how fast a run that is under way goes, and how long the rest takes at this pace."""
+    counts, updated_at = row["counts"], row["updated_at"]
+    made = counts.get("indexed", 0) + counts.get("failed", 0)
+    if row["status"] != "running" or updated_at is None or not made:
+        return {"chunks_per_s": None, "remaining_s": None}
+    elapsed_s = max((updated_at - row["started_at"]).total_seconds(), 1e-3)
+    left = max(counts.get("total", 0) - made - counts.get("unchanged", 0), 0)
+    return {
+        "chunks_per_s": round(counts.get("chunks", 0) / elapsed_s, 2),
+        "remaining_s": round(left * elapsed_s / made, 1),
+    }

@@ -18,7 +18,7 @@ GROUP = "cortex.commands"
 # Where a command is listed; one that an installed package adds is listed under "More".
 SECTIONS = {
     "Run it": ("up", "down", "status", "logs", "doctor", "migrate", "backup", "restore"),
-    "Load": ("ingest", "sources", "access"),
+    "Load": ("ingest", "backfill", "sources", "access"),
     "Ask": ("search", "ask", "token"),
     "Judge": ("eval", "bench"),
 }

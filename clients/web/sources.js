@@ -51,11 +51,17 @@ function describe(source) {
 function progress(run) {
   const { indexed = 0, unchanged = 0, removed = 0, failed = 0, total = 0 } = run.counts;
   const finished = indexed + unchanged + failed;
-  const words = [`${indexed} indexed`, unchanged && `${unchanged} unchanged`, removed && `${removed} removed`, failed && `${failed} failed`];
+  const words = [`${indexed} indexed`, unchanged && `${unchanged} unchanged`, removed && `${removed} removed`, failed && `${failed} failed`,
+    run.chunks_per_s && `${run.chunks_per_s.toFixed(1)} chunks/s`, run.remaining_s && `about ${duration(run.remaining_s)} left`];
   const bar = el("progress", { max: Math.max(total, finished, 1), value: finished, "aria-label": "Loaded" });
   if (run.status === "running" && !total) bar.removeAttribute("value");
   return el("div", { class: "progress" }, bar,
     el("span", {}, words.filter(Boolean).join(" · ") + (run.finished_at ? `, ${when(run.finished_at)}` : "")));
+}
+
+function duration(seconds) {
+  if (seconds < 90) return `${Math.ceil(seconds)} s`;
+  return seconds < 5400 ? `${Math.ceil(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
 function failures(list) {

@@ -222,7 +222,7 @@ def test_runs_are_counted_and_a_killed_one_is_closed_by_the_next(catalog: Catalo
     """Sources list their newest run with counts and reasons; a run that was killed is reported as interrupted."""
     source_id = source().source_id
     killed = catalog.ingest.start_run(source_id)
-    catalog.ingest.update_run(killed, {"indexed": 1, "total": 9})
+    assert not catalog.ingest.update_run(killed, {"indexed": 1, "total": 9})
     run_id = catalog.ingest.start_run(source_id)
     failure = FetchFailure("broken.pdf", "document.unparsable", "it is encrypted")
     catalog.ingest.finish_run(run_id, "succeeded", {"indexed": 8, "failed": 1}, [failure])
@@ -238,3 +238,15 @@ def test_runs_are_counted_and_a_killed_one_is_closed_by_the_next(catalog: Catalo
     with pytest.raises(NotFound):
         catalog.ingest.update_run("no such run", {})
     assert catalog.ingest.list_sources("elsewhere") == []
+
+
+def test_a_run_can_be_asked_to_stop(catalog: Catalog) -> None:
+    """The next progress of the run says so; who has another tenant, or names no running run, is told that there is none."""
+    run_id = catalog.ingest.start_run(source().source_id)
+    with pytest.raises(NotFound):
+        catalog.ingest.request_stop("elsewhere", run_id)
+    catalog.ingest.request_stop(TENANT, run_id)
+    assert catalog.ingest.update_run(run_id, {"indexed": 1})
+    catalog.ingest.finish_run(run_id, "stopped", {"indexed": 1}, [])
+    with pytest.raises(NotFound):
+        catalog.ingest.request_stop(TENANT, run_id)

@@ -134,8 +134,15 @@ class CatalogTwin:
         }
         return run_id
 
-    def update_run(self, run_id: str, counts: Mapping[str, int]) -> None:
+    def update_run(self, run_id: str, counts: Mapping[str, int]) -> bool:
         self._run(run_id)["counts"] = dict(counts)
+        return bool(self._run(run_id).get("is_unwanted"))
+
+    def request_stop(self, tenant_id: str, run_id: str) -> None:
+        run = self._run(run_id)
+        if run["status"] != "running" or self.sources[run["source_id"]].tenant_id != tenant_id:
+            raise NotFound("there is no such sync run")
+        run["is_unwanted"] = True
 
     def finish_run(
         self, run_id: str, status: str, counts: Mapping[str, int], failures: Sequence[FetchFailure]

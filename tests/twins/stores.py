@@ -58,6 +58,7 @@ class TwinCatalog:
     users: set[str] = field(default_factory=set)
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
     obsolete: set[str] = field(default_factory=set)
+    unwanted: set[str] = field(default_factory=set)  # runs that somebody asked to stop
     refuses: str = ""  # a title that the catalog refuses, as Postgres refuses some values
 
     def ensure_source(self, config: SourceConfig) -> None:
@@ -72,8 +73,12 @@ class TwinCatalog:
         self.runs[run_id] = {"status": "running"}
         return run_id
 
-    def update_run(self, run_id: str, counts: Mapping[str, int]) -> None:
+    def update_run(self, run_id: str, counts: Mapping[str, int]) -> bool:
         self.runs[run_id]["counts"] = dict(counts)
+        return run_id in self.unwanted
+
+    def request_stop(self, tenant_id: str, run_id: str) -> None:
+        self.unwanted.add(run_id)
 
     def finish_run(
         self, run_id: str, status: str, counts: Mapping[str, int], failures: Sequence[FetchFailure]

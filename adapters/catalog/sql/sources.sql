@@ -14,7 +14,7 @@ WHERE sources.tenant_id = excluded.tenant_id;
 SELECT s.source_id, s.source_type, s.name, s.collection, s.options,
        (SELECT count(*) FROM documents d
         WHERE d.source_id = s.source_id AND d.deleted_at IS NULL AND d.version_id IS NOT NULL) AS n_documents,
-       r.run_id, r.status, r.started_at, r.finished_at, r.counts, r.failures
+       r.run_id, r.status, r.started_at, r.updated_at, r.finished_at, r.counts, r.failures
 FROM sources s
 LEFT JOIN LATERAL (
     SELECT * FROM sync_runs WHERE source_id = s.source_id ORDER BY started_at DESC, run_id DESC LIMIT 1
@@ -34,8 +34,15 @@ WHERE source_id = %(source_id)s AND status = 'running';
 INSERT INTO sync_runs (source_id) VALUES (%(source_id)s) RETURNING run_id;
 
 -- name: update_run
--- Publish a run's progress.
-UPDATE sync_runs SET counts = %(counts)s WHERE run_id = %(run_id)s;
+-- Publish a run's progress; says whether somebody asked it to stop.
+UPDATE sync_runs SET counts = %(counts)s, updated_at = now() WHERE run_id = %(run_id)s
+RETURNING stop_requested_at IS NOT NULL;
+
+-- name: request_stop
+-- Ask a tenant's run to stop, if it still runs.
+UPDATE sync_runs r SET stop_requested_at = coalesce(stop_requested_at, now())
+FROM sources s
+WHERE r.run_id = %(run_id)s AND r.status = 'running' AND s.source_id = r.source_id AND s.tenant_id = %(tenant_id)s;
 
 -- name: finish_run
 -- Close a run.

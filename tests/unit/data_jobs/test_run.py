@@ -16,10 +16,10 @@ from cortex.errors import InputError, Unavailable
 from cortex.ids import source_id
 from cortex.ports import SourceConfig
 from cortex.settings import Settings
-from data_jobs import patience
+from data_jobs import patience, run
 from data_jobs.ingest import LocalWork, build_load
 from data_jobs.parts import Models, Stores
-from data_jobs.run import IngestReport, SyncRun
+from data_jobs.run import IngestReport, RunStopped, SyncRun
 from data_jobs.stages.parse import ParseStage
 from tests.twins.embedder import HashingEmbedder
 from tests.twins.stores import Fuse, PowerCut, TwinCatalog, TwinIndex, TwinObjects
@@ -398,3 +398,14 @@ def test_an_unknown_list_keeps_the_known_one(world: World, monkeypatch: pytest.M
     monkeypatch.setattr("connectors.files.FilesConnector.acls", lambda self, item: Acl(is_known=False))
     assert world.load().access_changed == 0
     assert world.catalog.viewers()["a.md"] == {ANA}
+
+
+def test_a_run_that_is_told_to_stop_keeps_what_it_has(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends as stopped, its documents can be searched, and the next run does the rest."""
+    monkeypatch.setattr(run, "_PUBLISH_EVERY_S", 0.0)
+    world.catalog.unwanted.add("run-1")
+    with pytest.raises(RunStopped) as caught:
+        world.load()
+    assert (caught.value.error_code, world.catalog.runs["run-1"]["status"]) == ("run.stopped", "stopped")
+    assert counts(world.load())[3] == 0
+    assert world.catalog.titles() == {"a.md": "Alpha", "b/c.txt": "c.txt"}
