@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
+import data_jobs.backfill as jobs
 from adapters.catalog.backfills import Backfill
 from cortex.console import command, json_option, write_document
 from cortex.errors import NotFound
 from cortex.ports import SourceConfig
 from cortex.settings import Settings, settings
-from data_jobs import backfill as jobs
 from data_jobs.parts import open_catalog
 from data_jobs.sources import files_source
 
