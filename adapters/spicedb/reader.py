@@ -9,6 +9,7 @@ from authzed.api.v1 import Consistency, ReadRelationshipsRequest, RelationshipFi
 from authzed.api.v1.permission_service_pb2_grpc import PermissionsServiceStub
 
 from adapters.spicedb.channels import open_channel
+from adapters.spicedb.slices import read_back
 from adapters.spicedb.writer import translated
 from cortex.ports import Relationship
 
@@ -28,7 +29,7 @@ class SpiceDBReader:
         self._channel.close()
 
     def relationships(self) -> Iterator[Relationship]:
-        """Stream every tuple, in no order, as of one moment per resource type; raises Unavailable while it loads."""
+        """Stream every tuple in the words of `schema.zed`, in no order, as of one moment per resource type; raises Unavailable while it loads."""
         for resource_type in RESOURCE_TYPES:
             request = ReadRelationshipsRequest(
                 relationship_filter=RelationshipFilter(resource_type=resource_type),
@@ -36,7 +37,7 @@ class SpiceDBReader:
             )
             try:
                 for answer in self._permissions.ReadRelationships(request, timeout=_TIMEOUT_S):
-                    yield _relationship(answer.relationship)
+                    yield read_back(_relationship(answer.relationship))
             except grpc.RpcError as error:
                 raise translated(error) from error
 

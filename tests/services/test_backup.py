@@ -39,7 +39,10 @@ def test_a_backup_is_restored_into_an_empty_home(
     ran = restored.cortex("restore", str(target))
     assert ran.code == 0, ran.document
     assert ran.document["warnings"][0].startswith("access is as of")
-    assert (ran.document["objects"], ran.document["points"], ran.document["mended"]) == (15, 15, [])
+    assert (ran.document["points"], ran.document["mended"]) == (len(rows["chunks"]), [])
+    assert ran.document["objects"] >= len(
+        {line for line in home.sql("SELECT DISTINCT content_sha256 FROM documents")}
+    )
     again = restored.cortex("restore", str(target))
     assert (again.code, again.document["error"]["code"]) == (5, "restore.not_empty")
 
