@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,9 +16,16 @@ from data_jobs.backup_files import read_manifest, verify
 from data_jobs.consistency.check import check
 from data_jobs.restore import restore
 from tests.services.homes import ScratchHome
-from tests.services.loaded_home import LoadedHome
+from tests.services.loaded_home import LoadedHome, loaded_home
 
 pytestmark = pytest.mark.services
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[LoadedHome]:
+    """A home of this module's own: a folder is changed while it is backed up."""
+    with loaded_home() as made:
+        yield made
 
 
 def take(home: LoadedHome, target: Path, with_keys: bool = False) -> Path:
