@@ -78,6 +78,9 @@ def test_every_earlier_version_with_data_comes_up_to_this_one(home_engines: Sett
             assert rows(old, "SELECT token FROM permission_state") == [("",)]
         if version >= 4:
             assert rows(old, "SELECT question, text FROM answers") == [("What?", "That.")]
+        if version >= 5:
+            led = rows(old, "SELECT target, target_document_id, state FROM resolved_edges")
+            assert led == [("a.md", "d1", "resolved")]
 
 
 def test_a_dry_run_changes_nothing(empty_url: str) -> None:

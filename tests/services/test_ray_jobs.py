@@ -1,0 +1,185 @@
+"""Loads in the running Ray, with the job, its workers and Ray itself killed at random moments, and backfills.
+
+Each load starts actors that load a model, so that most of these take a minute: `python -m pytest -m slow`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from cluster.children import kill_all
+from tests.services.homes import ScratchHome
+
+pytestmark = [pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(600)]
+
+ENGINES = ("postgres", "qdrant", "spicedb", "relay", "ray")
+N_PAGES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class RayHome:
+    """A home with Ray and a folder of pages to load."""
+
+    scratch: ScratchHome
+    pages: Path
+
+    def write(self, version: str) -> None:
+        """Give every page new content."""
+        for number in range(N_PAGES):
+            body = " ".join(f"{version}-{number}-{word}" for word in range(60))
+            (self.pages / f"page-{number:02d}.md").write_text(f"# Page {number} {version}\n\n{body}\n")
+
+    def load(self) -> dict[str, Any]:
+        """Load the folder in Ray to its end."""
+        ran = self.scratch.cortex("ingest", "files", str(self.pages), "--name", "pages")
+        assert ran.code == 0, f"{ran.document}\n{ran.stderr[-2000:]}"
+        document: dict[str, Any] = ran.document
+        return document
+
+    def start_load(self) -> subprocess.Popen[bytes]:
+        """Start a load and leave it running."""
+        command = [sys.executable, "-m", "clients.cli.main", "ingest", "files", str(self.pages)]
+        return subprocess.Popen(
+            [*command, "--name", "pages", "--json"],
+            env=self.scratch.env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def workers(self) -> list[psutil.Process]:
+        """The processes of Ray that do a load's work."""
+        supervisor = psutil.Process(self.scratch.state.supervisor.pid)
+        return [each for each in supervisor.children(recursive=True) if "MapWorker" in _command_line(each)]
+
+    def hashes(self) -> dict[str, str]:
+        """What the stores hold, as one hash each; fails the test where they disagree."""
+        ran = self.scratch.cortex("doctor", "--consistency")
+        assert ran.code == 0, ran.document
+        hashes: dict[str, str] = {name: ran.document[f"{name}_sha256"] for name in ("index", "catalog")}
+        return hashes
+
+
+def _command_line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def wait_until(holds: Callable[[], bool], timeout_s: float = 120) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline, "timed out"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[RayHome]:
+    folder = Path(tempfile.mkdtemp(prefix="cortex-test-"))
+    made = RayHome(ScratchHome(folder / "home"), folder / "pages")
+    made.pages.mkdir()
+    try:
+        made.scratch.up(*ENGINES)
+        yield made
+    finally:
+        if (made.scratch.path / "run" / "state.json").exists():
+            made.scratch.down()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_load_in_ray_ends_whole_and_leaves_no_worker(home: RayHome) -> None:
+    """All pages are indexed, a second load changes nothing, and no process of the load is left behind."""
+    home.write("first")
+    loaded = home.load()
+    assert (loaded["indexed"], loaded["failed"]) == (N_PAGES, [])
+    before = home.hashes()
+    again = home.load()
+    assert (again["indexed"], again["unchanged"], again["removed"]) == (0, N_PAGES, 0)
+    assert home.hashes() == before
+    wait_until(lambda: home.workers() == [])
+
+
+def test_a_load_survives_its_workers(home: RayHome) -> None:
+    """With workers killed while they work, the same load ends with every page, none listed as failed."""
+    home.write("second")
+    process = home.start_load()
+    wait_until(lambda: len(home.workers()) > 0)
+    time.sleep(2.0)
+    kill_all(home.workers())
+    assert process.wait(timeout=240) == 0
+    again = home.load()
+    assert (again["indexed"], again["unchanged"], again["failed"]) == (0, N_PAGES, [])
+    home.hashes()
+
+
+@pytest.mark.parametrize("victim", ["job", "ray"])
+def test_a_killed_load_is_finished_by_the_next(home: RayHome, victim: str) -> None:
+    """Whatever is killed at a random moment, the next load ends with every page, and all stores agree."""
+    home.write(f"killed-{victim}")
+    chance = random.Random(victim)
+    process = home.start_load()
+    wait_until(lambda: len(home.workers()) > 0)
+    time.sleep(chance.uniform(0.5, 5.0))
+    if victim == "job":
+        process.kill()
+    else:
+        restarts = home.scratch.state.engines[victim].restarts
+        pid = home.scratch.state.engines[victim].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: home.scratch.state.engines[victim].restarts > restarts)
+        wait_until(lambda: home.scratch.state.is_ready)
+    process.wait(timeout=240)
+    loaded = home.load()
+    assert (loaded["indexed"] + loaded["unchanged"], loaded["failed"]) == (N_PAGES, [])
+    home.hashes()
+
+
+def test_a_backfill_runs_by_itself_and_a_repeat_is_refused(home: RayHome) -> None:
+    """A submitted load succeeds with nobody waiting; while it runs a second one is refused and told which has it."""
+    home.write("backfill")
+    first = home.scratch.cortex("backfill", "submit", "pages")
+    assert first.code == 0, first.document
+    name = first.document["submission_id"]
+    second = home.scratch.cortex("backfill", "submit", "pages")
+    assert second.code == 5
+    assert name in second.document["error"]["message"]
+
+    def status() -> dict[str, Any]:
+        found: dict[str, Any] = home.scratch.cortex("backfill", "status", name).document["backfills"][0]
+        return found
+
+    wait_until(lambda: status()["status"] != "running", timeout_s=240)
+    assert (status()["status"], status()["counts"]["indexed"]) == ("succeeded", N_PAGES)
+    assert home.load()["unchanged"] == N_PAGES
+
+
+def test_a_backfill_stops_when_told(home: RayHome) -> None:
+    """A stopped backfill keeps what it loaded and is recorded as stopped; the next load goes on to the end."""
+    home.write("stopped")
+    name = home.scratch.cortex("backfill", "submit", "pages").document["submission_id"]
+    wait_until(lambda: home.scratch.cortex("backfill", "stop", name).code == 0)
+
+    def status() -> str:
+        found: str = home.scratch.cortex("backfill", "status", name).document["backfills"][0]["status"]
+        return found
+
+    wait_until(lambda: status() != "running", timeout_s=240)
+    assert status() in ("stopped", "succeeded")
+    loaded = home.load()
+    assert (loaded["indexed"] + loaded["unchanged"], loaded["failed"]) == (N_PAGES, [])
+    home.hashes()
