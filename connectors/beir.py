@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, ClassVar
 from cortex.documents import EVERYONE, Acl, Document, Item, Membership, ParsedBody
 from cortex.errors import InputError, Unauthenticated
 from cortex.ids import document_id
-from cortex.ports import FetchFailure, SourceConfig, WebhookEvent
+from cortex.ports import Fetched, FetchFailure, SourceConfig, WebhookEvent
 
 CORPUS = "corpus.jsonl"
 MAX_LINE_BYTES = 10_000_000
@@ -31,7 +31,7 @@ class BeirConnector:
         self._config = config
         self._corpus = Path(config.options["root"]).expanduser().resolve() / CORPUS
 
-    def fetch(self, cursor: str) -> Iterator[Item | FetchFailure]:
+    def fetch(self, cursor: str) -> Iterator[Fetched]:
         """List passages in the order of the file; a line that cannot be used is a failure named by its number."""
         try:
             with self._corpus.open("rb") as file:

@@ -19,7 +19,7 @@ from connectors.posix_access import PosixAccess, posix_memberships
 from cortex.documents import NOBODY, Acl, Document, Item, Membership, ParsedBody
 from cortex.errors import InputError, Unauthenticated
 from cortex.ids import document_id
-from cortex.ports import FetchFailure, SourceConfig, WebhookEvent
+from cortex.ports import Fetched, FetchFailure, Skipped, SourceConfig, WebhookEvent
 
 _TYPES = mimetypes.MimeTypes()  # the built-in table alone: the same on every machine
 _MORE_TYPES = {
@@ -69,14 +69,14 @@ class FilesConnector:
         self._access = AccessTree(self._root)
         self._posix = PosixAccess()
 
-    def fetch(self, cursor: str) -> Iterator[Item | FetchFailure]:
+    def fetch(self, cursor: str) -> Iterator[Fetched]:
         """List files depth first in the order of their names, and what cannot be listed, with the reason."""
         if not cursor:
             yield from self._problems_above()
         for found in self._walk(cursor):
             if isinstance(found, Entry):
                 yield self._item(found)
-            elif isinstance(found, FetchFailure):
+            elif isinstance(found, FetchFailure | Skipped):
                 yield found
             elif found.external_id and (access := self._access.at(found.path)):
                 yield from _problem(access, f"{found.external_id}/{NAME}")
@@ -128,7 +128,7 @@ class FilesConnector:
         """Refuse every push: a folder sends none."""
         raise Unauthenticated("a folder sends no pushes", code="webhook.unsigned")
 
-    def _walk(self, cursor: str) -> Iterator[Entry | Folder | FetchFailure]:
+    def _walk(self, cursor: str) -> Iterator[Entry | Folder | FetchFailure | Skipped]:
         if not self._only:
             yield from walk(self._root, cursor)
         elif cursor < self._only:

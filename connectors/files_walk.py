@@ -1,8 +1,8 @@
 """The walk of a folder: every regular file in a stable order, and every entry that cannot be listed, with its reason.
 
 Symbolic links are never followed: what a link inside the root points to is listed under its own path, and a link that
-leads outside, nowhere or in a circle is reported. Skipped in silence: names that begin with a dot, Office's lock files
-(`~$…`), and the folders in `SKIPPED_FOLDERS`.
+leads outside, nowhere or in a circle is reported. Left out on purpose, and counted: names that begin with a dot,
+Office's lock files (`~$…`), the folders in `SKIPPED_FOLDERS`, and links to what is listed anyway.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cortex.ports import FetchFailure
+from connectors.access_files import NAME as ACCESS_FILE
+from cortex.ports import FetchFailure, Skipped
 
 SKIPPED_FOLDERS = frozenset({"CVS", "__pycache__", "node_modules"})
-_SKIPPED_PREFIXES = (".", "~$")
+_SKIPPED_PREFIXES = {
+    ".": ("name.hidden", "names that begin with a dot are settings and caches, no documents"),
+    "~$": ("file.lock", "Office's lock files say only who has a document open"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Folder:
     path: Path
 
 
-def walk(root: Path, after: str = "") -> Iterator[Entry | Folder | FetchFailure]:
+def walk(root: Path, after: str = "") -> Iterator[Entry | Folder | FetchFailure | Skipped]:
     """List a tree depth first, each folder's names in code point order, resuming after a path that was listed before.
 
     A failed folder's `external_id` is its path relative to the root (empty for the root itself), so that nothing
@@ -92,31 +96,38 @@ def _listing(folder: Folder) -> list[os.DirEntry[str]] | FetchFailure:
         return FetchFailure(folder.external_id, "folder.unreadable", _reason(error))
 
 
-def _look(entry: os.DirEntry[str], external_id: str, root: Path) -> Entry | Folder | FetchFailure | None:
-    """Say what one directory entry is; None for what the rules skip."""
+def _look(
+    entry: os.DirEntry[str], external_id: str, root: Path
+) -> Entry | Folder | FetchFailure | Skipped | None:
+    """Say what one directory entry is; None for an access file, which is read for what it says."""
     name = entry.name
-    if name.startswith(_SKIPPED_PREFIXES):
+    if name == ACCESS_FILE:
         return None
     shown = printable(external_id)
+    for prefix, (code, reason) in _SKIPPED_PREFIXES.items():
+        if name.startswith(prefix):
+            return Skipped(code, reason, example=shown)
     if shown != external_id:
         return FetchFailure(shown, "name.undecodable", "the name is not valid UTF-8; rename it")
     try:
         state = entry.stat(follow_symlinks=False)
         if stat.S_ISLNK(state.st_mode):
-            return _link_failure(Path(entry.path), external_id, root)
+            return _link(Path(entry.path), external_id, root)
     except FileNotFoundError:
         return FetchFailure(external_id, "file.vanished", "it vanished while its folder was listed")
     except OSError as error:
         return FetchFailure(external_id, "file.unreadable", _reason(error))
     if stat.S_ISDIR(state.st_mode):
-        return None if name in SKIPPED_FOLDERS else Folder(external_id, Path(entry.path))
+        if name in SKIPPED_FOLDERS:
+            return Skipped("folder.tools", "tools keep their own files in it", example=external_id)
+        return Folder(external_id, Path(entry.path))
     if not stat.S_ISREG(state.st_mode):
         return FetchFailure(external_id, "file.special", "a device, pipe or socket holds no document")
     return Entry(external_id, Path(entry.path), state)
 
 
-def _link_failure(path: Path, external_id: str, root: Path) -> FetchFailure | None:
-    """Report a link that hides something; None when its target is listed under its own path."""
+def _link(path: Path, external_id: str, root: Path) -> FetchFailure | Skipped:
+    """Report a link: a failure when it hides something, else left out, its target being listed under its own path."""
     try:
         target = path.resolve(strict=True)
     except (OSError, RuntimeError) as error:  # RuntimeError: how pathlib of Python 3.11 reports a loop
@@ -126,7 +137,9 @@ def _link_failure(path: Path, external_id: str, root: Path) -> FetchFailure | No
             code, reason = ("link.broken", "the link's target cannot be reached")
         return FetchFailure(external_id, code, reason)
     if target.is_relative_to(root):
-        return None
+        return Skipped(
+            "link.inside", "what the link leads to is listed under its own path", example=external_id
+        )
     return FetchFailure(external_id, "link.outside", "the link leads out of the source; it is not followed")
 
 

@@ -20,7 +20,7 @@ from connectors.slack_source import SlackSource
 from cortex.documents import NOBODY, Acl, Document, Grant, GrantKind, Item, Membership, ParsedBody
 from cortex.errors import InputError
 from cortex.ids import document_id
-from cortex.ports import FetchFailure, SourceConfig, WebhookEvent
+from cortex.ports import Fetched, SourceConfig, WebhookEvent
 from cortex.settings import settings
 
 _CURSOR = re.compile(r"(\d{1,17})\|(.+)")
@@ -41,7 +41,7 @@ class SlackConnector:
         self._held: Listing | None = None
         self._latest: Listing | None = None
 
-    def fetch(self, cursor: str) -> Iterator[Item | FetchFailure]:
+    def fetch(self, cursor: str) -> Iterator[Fetched]:
         """List threads and days by their last activity, oldest first, and what cannot be read, with the reason.
 
         The two passes of one run see one state of the workspace: a full listing is given out twice, then read anew.
@@ -49,6 +49,7 @@ class SlackConnector:
         after = _position(cursor)
         listing = self._listing(after[0])
         yield from listing.failures
+        yield from listing.skipped
         yield from listing.items(after)
 
     def normalize(self, item: Item, parsed: ParsedBody, content_sha256: str) -> Document:

@@ -26,7 +26,7 @@ from connectors.slack_model import (
 )
 from connectors.slack_source import Raw
 from cortex.errors import InputError, Unparsable
-from cortex.ports import FetchFailure
+from cortex.ports import FetchFailure, Skipped
 
 _USERS = ("users.json", "org_users.json")
 _CHANNELS = {
@@ -55,6 +55,7 @@ class SlackExport:
             self._folders.setdefault(folder, []).append(name)
         self._folder_of: dict[str, str] = {}
         self._failures: list[FetchFailure] = []
+        self._skipped: list[Skipped] = []
 
     def workspace(self) -> Workspace:
         """Read the lists at the top of the archive; a list that cannot be read stops the run: access depends on it."""
@@ -69,8 +70,12 @@ class SlackExport:
         return Workspace(team_id, self._domain, read_users(raw_users, team_id), channels, usergroups)
 
     def problems(self) -> list[FetchFailure]:
-        """Say which entries were refused and which files are not read."""
+        """Say which entries were refused."""
         return self._failures
+
+    def skipped(self) -> list[Skipped]:
+        """Count the files that hold no messages."""
+        return self._skipped
 
     def messages(self, channel: Channel, since_us: int) -> Iterator[Raw | FetchFailure]:
         """List a channel's messages, file by file in the order of days; the whole channel, whatever `since_us` is."""
@@ -156,6 +161,7 @@ class SlackExport:
             if (folder not in self._folder_of.values() or not name.endswith(".json"))
             and name.removeprefix(self._prefix) not in lists
         ]
+        self._skipped = []
         if unread:
-            reason = f"{len(unread)} files hold no messages and are not read, such as {min(unread)}"
-            self._failures.append(FetchFailure("files", "archive.not_read", reason))
+            reason = "files of the export that hold no messages"
+            self._skipped.append(Skipped("archive.not_read", reason, len(unread), min(unread)))

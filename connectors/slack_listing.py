@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connectors.slack_access import viewers
-from connectors.slack_messages import Notes, instant, read_messages
+from connectors.slack_messages import Notes, instant, read_messages, skipped_messages
 from connectors.slack_model import Channel, Workspace
 from connectors.slack_source import Raw, SlackSource
 from connectors.slack_text import Renderer
@@ -48,16 +48,13 @@ class Listing:
         self._size = 0
         self._places: list[_Place] = []
         self._horizon_us = int(time.time() * 1_000_000) + _DAY_US
-        self._skipped: Counter[str] = Counter()
+        left_out: Counter[str] = Counter()
         self.workspace: Workspace = source.workspace()
         self.failures = list(source.problems())
         for _, channel in sorted(self.workspace.channels.items()):
-            self._read(source, channel, since_us)
+            left_out += self._read(source, channel, since_us)
         self._places.sort()
-        if self._skipped:
-            kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(self._skipped.items()))
-            reason = f"{self._skipped.total()} messages say nothing that could be cited: {kinds}"
-            self.failures.append(FetchFailure("messages", "messages.skipped", reason))
+        self.skipped = [*source.skipped(), *skipped_messages(left_out)]
 
     def items(self, after: tuple[int, str]) -> Iterator[Item]:
         """Yield the items after a place of the order."""
@@ -73,7 +70,8 @@ class Listing:
                     meta=place.meta,
                 )
 
-    def _read(self, source: SlackSource, channel: Channel, since_us: int) -> None:
+    def _read(self, source: SlackSource, channel: Channel, since_us: int) -> Counter[str]:
+        """Read a channel; returns how many of its messages are left out, by kind."""
         allowed = viewers(self.workspace, channel)
         if not allowed:
             reason = "its members are unknown; what is in it is loaded, and nobody may see it"
@@ -83,8 +81,8 @@ class Listing:
         said = read_messages(raws, Renderer(self.workspace, channel), notes)
         for unit in units(self.workspace, channel, said):
             self._keep(unit, channel, allowed)
-        self._skipped += notes.skipped
         self.failures += [FetchFailure(place, "message.malformed", reason) for place, reason in notes.broken]
+        return notes.skipped
 
     def _usable(self, found: Iterator[Raw | FetchFailure]) -> Iterator[tuple[str, Any]]:
         for each in found:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from connectors.slack_model import arr, obj, word
 from connectors.slack_text import Renderer
+from cortex.ports import Skipped
 
 _TS = re.compile(r"\d{1,11}(?:\.\d{1,6})?")
 _CHANGES = frozenset({"message_changed", "message_replied"})
@@ -48,6 +49,14 @@ _NOISE = frozenset(
 )
 
 
+_REASONS = {
+    "deleted": "it was deleted at its source",
+    "empty": "it has no text",
+    "ekm_access_denied": "its organisation has locked it with a key of its own",
+    "message_ekm_access_denied": "its organisation has locked it with a key of its own",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
     """One message as it stands now. `ts` is its id in its channel; `thread_ts` is its thread's, empty outside of one."""
@@ -76,6 +85,13 @@ class Notes:
 
     skipped: Counter[str] = field(default_factory=Counter)
     broken: list[tuple[str, str]] = field(default_factory=list)  # place, reason
+
+
+def skipped_messages(left_out: Counter[str]) -> Iterator[Skipped]:
+    """Say of each kind of message left out why it is: `message.channel_join` and the like."""
+    for kind, n in sorted(left_out.items()):
+        reason = _REASONS.get(kind, "it says what happened to the channel, and nothing that one could cite")
+        yield Skipped(f"message.{kind}", reason, n)
 
 
 def micros(ts: str) -> int:
@@ -142,7 +158,7 @@ def _take(place: str, raw: dict[str, Any], renderer: Renderer, said: dict[str, S
 def _say(place: str, one: Said, said: dict[str, Said], notes: Notes) -> None:
     known = said.get(one.ts)
     if not one.text:
-        notes.skipped["without text"] += 1
+        notes.skipped["empty"] += 1
     elif known is None:
         said[one.ts] = one
     elif (known.speaker, known.text) != (one.speaker, one.text):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from connectors.slack_model import Channel, Workspace
-from cortex.ports import FetchFailure
+from cortex.ports import FetchFailure, Skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,9 @@ class SlackSource(Protocol):
 
     def problems(self) -> list[FetchFailure]:
         """Say what was wrong with the workspace itself, once it has been read."""
+
+    def skipped(self) -> list[Skipped]:
+        """Say what is left out on purpose beside messages, once the workspace has been read."""
 
     def messages(self, channel: Channel, since_us: int) -> Iterator[Raw | FetchFailure]:
         """List a channel's messages with their replies, at least those of threads and days active since then.

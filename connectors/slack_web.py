@@ -22,7 +22,7 @@ from connectors.slack_model import (
 )
 from connectors.slack_source import Raw
 from cortex.errors import Misconfigured, NotFound
-from cortex.ports import FetchFailure
+from cortex.ports import FetchFailure, Skipped
 
 _KINDS = "public_channel,private_channel,mpim,im"
 _DAY_US = 86_400_000_000
@@ -47,6 +47,10 @@ class SlackWeb:
     def problems(self) -> list[FetchFailure]:
         """Say which channels and groups could not be read."""
         return self._failures
+
+    def skipped(self) -> list[Skipped]:
+        """Say nothing: the API gives messages alone."""
+        return []
 
     def messages(self, channel: Channel, since_us: int) -> Iterator[Raw | FetchFailure]:
         """List a channel's history from the day of `since_us` on, and after each root the replies of its thread."""

@@ -211,6 +211,7 @@ class RunModel(Model):
     finished_at: datetime | None
     counts: dict[str, int]
     failures: list[FailureModel]
+    skipped: list[SkippedModel] = []
     chunks_per_s: float | None = None
     remaining_s: float | None = None
 
@@ -219,6 +220,15 @@ class FailureModel(Model):
     path: str
     code: str
     reason: str
+
+
+class SkippedModel(Model):
+    """What a source holds and was left out on purpose: how many of a kind, why, and where one of them is."""
+
+    code: str
+    reason: str
+    n: int
+    example: str
 
 
 class SessionRequest(Model):

@@ -53,6 +53,22 @@ class FetchFailure:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What a source holds and is left out on purpose: how many of a kind, and why. Not a failure: nothing is missing.
+
+    `example` is the place of one of them, for whoever wonders.
+    """
+
+    code: str
+    reason: str
+    n: int = 1
+    example: str = ""
+
+
+Fetched = Item | FetchFailure | Skipped
+
+
 class Connector(Protocol):
     """A source system behind five verbs. Built with one `SourceConfig`; holds no state between calls."""
 
@@ -60,7 +76,7 @@ class Connector(Protocol):
 
     def __init__(self, config: SourceConfig) -> None: ...
 
-    def fetch(self, cursor: str) -> Iterator[Item | FetchFailure]:
+    def fetch(self, cursor: str) -> Iterator[Fetched]:
         """List items changed since `cursor` (empty: all), in a stable order, without reading their content."""
 
     def normalize(self, item: Item, parsed: ParsedBody, content_sha256: str) -> Document:
@@ -276,9 +292,14 @@ class IngestCatalog(Protocol):
         """Ask a run to stop at its next progress; raises NotFound unless it runs."""
 
     def finish_run(
-        self, run_id: str, status: str, counts: Mapping[str, int], failures: Sequence[FetchFailure]
+        self,
+        run_id: str,
+        status: str,
+        counts: Mapping[str, int],
+        failures: Sequence[FetchFailure],
+        skipped: Sequence[Skipped] = (),
     ) -> None:
-        """Close a sync run with its counts and the reasons of what failed."""
+        """Close a sync run with its counts, the reasons of what failed, and what was left out on purpose."""
 
     def known_documents(self, source_id: str, embedding_model_version: str) -> dict[str, KnownDocument]:
         """Map external_id to what is held of a source; tombstoned documents are left out."""

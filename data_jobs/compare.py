@@ -7,10 +7,10 @@ before the heavy work begins; a second pass yields the documents that have to be
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cortex.documents import GrantKind, Item, acl_sha256
-from cortex.ports import AclWrite, Connector, FetchFailure, KnownDocument
+from cortex.ports import AclWrite, Connector, FetchFailure, KnownDocument, Skipped
 from data_jobs.fingerprints import fingerprint_of
 from data_jobs.rows import Row
 
@@ -25,6 +25,7 @@ class Survey:
     n_items: int = 0
     n_unchanged: int = 0
     failures: list[FetchFailure] = field(default_factory=list)
+    skipped: dict[str, Skipped] = field(default_factory=dict)  # by code
     acl_writes: list[AclWrite] = field(default_factory=list)
     user_ids: set[str] = field(default_factory=set)
     gone: list[KnownDocument] = field(default_factory=list)
@@ -44,6 +45,9 @@ def survey(connector: Connector, known: Mapping[str, KnownDocument], recipe: str
     for item in connector.fetch(""):
         if isinstance(item, FetchFailure):
             found.failures.append(item)
+        elif isinstance(item, Skipped):
+            same = found.skipped.get(item.code)
+            found.skipped[item.code] = replace(same, n=same.n + item.n) if same else item
         elif item.external_id in seen:
             reason = "the source lists this id twice; the first one counts"
             found.failures.append(FetchFailure(item.external_id, "item.repeated", reason))
@@ -67,7 +71,7 @@ def changed(
     for item in connector.fetch(""):
         if isinstance(item, FetchFailure):
             yield item
-        elif item.external_id not in seen:
+        elif isinstance(item, Item) and item.external_id not in seen:
             seen.add(item.external_id)
             fingerprint, before = fingerprint_of(item, recipe), known.get(item.external_id)
             if not _is_current(before, fingerprint):

@@ -81,7 +81,8 @@ def _load(config: SourceConfig, allows_empty: bool, no_ray: bool, as_json: bool)
 def ingest_files(path: Path, access: str, naming: Naming) -> SourceConfig:
     """Load the folder or file PATH, with its access lists.
 
-    Prints what was indexed, unchanged and removed, and each file that failed, with the reason.
+    Prints what was indexed, unchanged and removed, each file that failed, with the reason, and how many of which kind
+    are left out on purpose.
     """
     return files_source(settings(), path, naming.collection, naming.name, access)
 
@@ -203,6 +204,12 @@ def _show(report: IngestReport) -> None:
         print_table(
             ("file", "code", "reason"),
             [(failed.path or ".", failed.code, failed.reason) for failed in report.failed],
+        )
+    if report.skipped:
+        click.echo(f"left out on purpose: {sum(kind.n for kind in report.skipped)}")
+        print_table(
+            ("number", "code", "reason", "such as"),
+            [(str(kind.n), kind.code, kind.reason, kind.example) for kind in report.skipped],
         )
     _show_links(report.links)
 

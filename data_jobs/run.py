@@ -14,7 +14,15 @@ from functools import partial
 
 from cortex.documents import GrantKind
 from cortex.errors import Conflict, CortexError, InputError
-from cortex.ports import AclWrite, Connector, FetchFailure, IngestCatalog, KnownDocument, SourceConfig
+from cortex.ports import (
+    AclWrite,
+    Connector,
+    FetchFailure,
+    IngestCatalog,
+    KnownDocument,
+    Skipped,
+    SourceConfig,
+)
 from cortex.telemetry import event
 from data_jobs.compare import Survey, changed, survey
 from data_jobs.links import LinkReport, report_links
@@ -30,13 +38,17 @@ _PUBLISH_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How far a run is. `total` entries are listed; each becomes indexed, unchanged or failed."""
+    """How far a run is. `total` entries are listed; each becomes indexed, unchanged or failed.
+
+    `skipped` counts what the source holds beside them and is left out on purpose.
+    """
 
     total: int = 0
     indexed: int = 0
     unchanged: int = 0
     removed: int = 0
     failed: int = 0
+    skipped: int = 0
     access_changed: int = 0
     chunks: int = 0
 
@@ -74,6 +86,7 @@ class IngestReport:
     run_id: str
     seconds: float
     links: LinkReport = field(default_factory=LinkReport)
+    skipped: tuple[Skipped, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +112,7 @@ class SyncRun:
         self._catalog = catalog
         self._counts = Counts()
         self._failures: list[FetchFailure] = []
+        self._skipped: tuple[Skipped, ...] = ()
         self._fingerprints: dict[str, str] = {}
         self._published_at = 0.0
 
@@ -132,9 +146,11 @@ class SyncRun:
         )
         found = survey(load.connector, known, load.recipe)
         self._failures += found.failures
+        self._skipped = tuple(sorted(found.skipped.values(), key=lambda kind: kind.code))
         self._refuse_vanished(found, known)
         n_failed = len(found.failures)
         self._count(total=found.n_items + n_failed, unchanged=found.n_unchanged, failed=n_failed)
+        self._count(skipped=sum(kind.n for kind in self._skipped))
         self._settle_access(found)
         for document in found.gone:
             patiently(partial(catalog.tombstone, document.document_id))
@@ -224,7 +240,7 @@ class SyncRun:
                 raise RunStopped("somebody asked the run to stop")
 
     def _finish(self, run_id: str, status: str) -> None:
-        self._catalog.finish_run(run_id, status, self._counts.as_dict(), self._failures)
+        self._catalog.finish_run(run_id, status, self._counts.as_dict(), self._failures, self._skipped)
         event("ingest.finished", run_id=run_id, status=status, **self._counts.as_dict())
 
     def _report(self, run_id: str, seconds: float) -> IngestReport:
@@ -242,6 +258,7 @@ class SyncRun:
             run_id=run_id,
             seconds=round(seconds, 3),
             links=patiently(lambda: report_links(self._catalog, self._load.config.source_id)),
+            skipped=self._skipped,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import psycopg
@@ -21,7 +22,7 @@ from adapters.catalog.stage import publish, stage, tombstone
 from cortex.documents import Acl, Membership
 from cortex.edges import EdgeState, ResolvedEdge
 from cortex.errors import Conflict, NotFound
-from cortex.ports import AclWrite, DocumentWrite, FetchFailure, KnownDocument, SourceConfig
+from cortex.ports import AclWrite, DocumentWrite, FetchFailure, KnownDocument, Skipped, SourceConfig
 
 _SQL = {**queries("sources"), **queries("documents")}
 
@@ -95,12 +96,22 @@ class PostgresIngestCatalog:
         self._write("request_stop", tenant_id=tenant_id, run_id=run_id)
 
     def finish_run(
-        self, run_id: str, status: str, counts: Mapping[str, int], failures: Sequence[FetchFailure]
+        self,
+        run_id: str,
+        status: str,
+        counts: Mapping[str, int],
+        failures: Sequence[FetchFailure],
+        skipped: Sequence[Skipped] = (),
     ) -> None:
-        """Close a run with its counts and what failed, as (path, code, reason)."""
+        """Close a run with its counts, what failed as (path, code, reason), and what was left out on purpose."""
         listed = [{"path": f.external_id, "code": f.code, "reason": f.reason} for f in failures]
         self._write(
-            "finish_run", run_id=run_id, status=status, counts=Jsonb(dict(counts)), failures=Jsonb(listed)
+            "finish_run",
+            run_id=run_id,
+            status=status,
+            counts=Jsonb(dict(counts)),
+            failures=Jsonb(listed),
+            skipped=Jsonb([asdict(kind) for kind in skipped]),
         )
 
     def known_documents(self, source_id: str, embedding_model_version: str) -> dict[str, KnownDocument]:
@@ -202,7 +213,7 @@ class PostgresIngestCatalog:
 
 def _source(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Shape a listed source with its newest run, or None."""
-    run_fields = ("run_id", "status", "started_at", "finished_at", "counts", "failures")
+    run_fields = ("run_id", "status", "started_at", "finished_at", "counts", "failures", "skipped")
     run = {**{name: row[name] for name in run_fields}, **_pace(row)} if row["run_id"] else None
     left_out = (*run_fields, "updated_at")
     return {name: value for name, value in row.items() if name not in left_out} | {"run": run}

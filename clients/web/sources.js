@@ -45,7 +45,8 @@ function describe(source) {
       el("span", { class: `state ${run?.status ?? "idle"}` }, run?.status ?? "never loaded")),
     el("p", { class: "meta" }, `${source.source_type} · ${source.collection} · ${source.n_documents} documents`),
     run ? progress(run) : null,
-    run?.failures.length ? failures(run.failures) : null);
+    run?.failures.length ? failures(run.failures) : null,
+    run?.skipped.length ? leftOut(run.skipped) : null);
 }
 
 function progress(run) {
@@ -62,6 +63,13 @@ function progress(run) {
 function duration(seconds) {
   if (seconds < 90) return `${Math.ceil(seconds)} s`;
   return seconds < 5400 ? `${Math.ceil(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}
+
+function leftOut(kinds) {
+  return el("details", {},
+    el("summary", {}, `${kinds.reduce((sum, kind) => sum + kind.n, 0)} left out on purpose`),
+    el("ul", { class: "failures" }, ...kinds.map((kind) =>
+      el("li", {}, `${kind.n} ${kind.reason} `, el("span", { class: "meta" }, kind.code)))));
 }
 
 function failures(list) {

@@ -11,7 +11,7 @@ from cortex.chunks import Chunk
 from cortex.documents import EVERYONE, NOBODY
 from cortex.errors import Conflict, InputError, NotFound
 from cortex.evidence import Candidate
-from cortex.ports import FetchFailure
+from cortex.ports import FetchFailure, Skipped
 from tests.contracts.catalog_words import MODEL, TENANT, acl, candidates, person, source, user, version
 from tests.contracts.conftest import Catalog
 
@@ -225,7 +225,8 @@ def test_runs_are_counted_and_a_killed_one_is_closed_by_the_next(catalog: Catalo
     assert not catalog.ingest.update_run(killed, {"indexed": 1, "total": 9})
     run_id = catalog.ingest.start_run(source_id)
     failure = FetchFailure("broken.pdf", "document.unparsable", "it is encrypted")
-    catalog.ingest.finish_run(run_id, "succeeded", {"indexed": 8, "failed": 1}, [failure])
+    left_out = Skipped("name.hidden", "a name that begins with a dot", 3, ".git")
+    catalog.ingest.finish_run(run_id, "succeeded", {"indexed": 8, "failed": 1}, [failure], [left_out])
     [listed] = catalog.ingest.list_sources(TENANT)
     assert (listed["source_id"], listed["name"], listed["n_documents"]) == (source_id, "wiki", 0)
     assert listed["run"]["run_id"] == run_id
@@ -233,6 +234,9 @@ def test_runs_are_counted_and_a_killed_one_is_closed_by_the_next(catalog: Catalo
     assert listed["run"]["counts"] == {"indexed": 8, "failed": 1}
     assert listed["run"]["failures"] == [
         {"path": "broken.pdf", "code": "document.unparsable", "reason": "it is encrypted"}
+    ]
+    assert listed["run"]["skipped"] == [
+        {"code": "name.hidden", "reason": "a name that begins with a dot", "n": 3, "example": ".git"}
     ]
     assert listed["run"]["finished_at"] >= listed["run"]["started_at"]
     with pytest.raises(NotFound):

@@ -1,12 +1,14 @@
 """The contract of every connector, run on its recorded items in `tests/fixtures/<source type>/`.
 
 `recording.json` holds the connector's `options` (a `root` is relative to the folder), the `ids` it lists in order, the
-`failures` it reports, and the `unsure` ids whose visibility the source cannot state.
+`failures` it reports, the `unsure` ids whose visibility the source cannot state, and, if anything is left out on
+purpose, how many under which code (`skipped`).
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from connectors.registry import VERBS, connector_class, discover
 from cortex.documents import Item, ParsedBody
 from cortex.errors import Unauthenticated
 from cortex.ids import sha256_hex
-from cortex.ports import Connector, FetchFailure, SourceConfig
+from cortex.ports import Connector, Fetched, FetchFailure, Skipped, SourceConfig
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 CONNECTORS = discover()
@@ -32,7 +34,7 @@ class Recorded:
     build: Any
     expected: dict[str, Any]
 
-    def listed(self, cursor: str = "") -> list[Item | FetchFailure]:
+    def listed(self, cursor: str = "") -> list[Fetched]:
         return list(self.build().fetch(cursor))
 
     def items(self, cursor: str = "") -> list[Item]:
@@ -76,6 +78,16 @@ def test_it_lists_the_recorded_items_in_order(recorded: Recorded) -> None:
     failures = {found.external_id: found.code for found in listed if isinstance(found, FetchFailure)}
     assert failures == recorded.expected["failures"]
     assert all(found.reason for found in listed if isinstance(found, FetchFailure))
+
+
+def test_what_is_left_out_on_purpose_is_counted(recorded: Recorded) -> None:
+    """What the source holds and nobody shall find is no failure: it is counted under a code, with the reason."""
+    left_out = [found for found in recorded.listed() if isinstance(found, Skipped)]
+    counted: Counter[str] = Counter()
+    for kind in left_out:
+        counted[kind.code] += kind.n
+    assert counted == recorded.expected.get("skipped", {})
+    assert all(kind.reason for kind in left_out)
 
 
 def test_two_fetches_list_the_same(recorded: Recorded) -> None:

@@ -51,4 +51,4 @@ def test_its_pushes_are_refused(written: contract.Recorded) -> None:
 
 def test_the_page_counts_the_checks() -> None:
     """The number of tests that the page promises is what the suite runs."""
-    assert len(CHECKS) + 2 == 11
+    assert len(CHECKS) + 2 == 12

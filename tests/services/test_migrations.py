@@ -81,6 +81,9 @@ def test_every_earlier_version_with_data_comes_up_to_this_one(home_engines: Sett
         if version >= 5:
             led = rows(old, "SELECT target, target_document_id, state FROM resolved_edges")
             assert led == [("a.md", "d1", "resolved")]
+        if version >= 6:
+            assert rows(old, "SELECT status, skipped FROM sync_runs WHERE run_id = 'r6'") == [("stopped", [])]
+            assert rows(old, "SELECT status FROM backfills") == [("succeeded",)]
 
 
 def test_a_dry_run_changes_nothing(empty_url: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,6 +27,7 @@ from cortex.ports import (
     MirrorSnapshot,
     OutboxEvent,
     Relationship,
+    Skipped,
     SourceConfig,
 )
 from cortex.principals import Permit, Principal
@@ -131,6 +132,7 @@ class CatalogTwin:
             "finished_at": None,
             "counts": {},
             "failures": [],
+            "skipped": [],
         }
         return run_id
 
@@ -145,11 +147,20 @@ class CatalogTwin:
         run["is_unwanted"] = True
 
     def finish_run(
-        self, run_id: str, status: str, counts: Mapping[str, int], failures: Sequence[FetchFailure]
+        self,
+        run_id: str,
+        status: str,
+        counts: Mapping[str, int],
+        failures: Sequence[FetchFailure],
+        skipped: Sequence[Skipped] = (),
     ) -> None:
         listed = [{"path": f.external_id, "code": f.code, "reason": f.reason} for f in failures]
         self._run(run_id).update(
-            status=status, counts=dict(counts), failures=listed, finished_at=datetime.now(UTC)
+            status=status,
+            counts=dict(counts),
+            failures=listed,
+            skipped=[asdict(kind) for kind in skipped],
+            finished_at=datetime.now(UTC),
         )
 
     def _run(self, run_id: str) -> dict[str, Any]:

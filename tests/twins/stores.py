@@ -14,7 +14,7 @@ from cortex.documents import Acl, Membership, acl_sha256
 from cortex.edges import EdgeState, ResolvedEdge
 from cortex.errors import InputError, NotFound
 from cortex.ids import sha256_hex
-from cortex.ports import AclWrite, DocumentWrite, FetchFailure, KnownDocument, SourceConfig
+from cortex.ports import AclWrite, DocumentWrite, FetchFailure, KnownDocument, Skipped, SourceConfig
 from tests.twins.edges import counted, resolve, selected
 
 
@@ -81,11 +81,21 @@ class TwinCatalog:
         self.unwanted.add(run_id)
 
     def finish_run(
-        self, run_id: str, status: str, counts: Mapping[str, int], failures: Sequence[FetchFailure]
+        self,
+        run_id: str,
+        status: str,
+        counts: Mapping[str, int],
+        failures: Sequence[FetchFailure],
+        skipped: Sequence[Skipped] = (),
     ) -> None:
         if run_id not in self.runs:
             raise NotFound("there is no such run")
-        self.runs[run_id] = {"status": status, "counts": dict(counts), "failures": list(failures)}
+        self.runs[run_id] = {
+            "status": status,
+            "counts": dict(counts),
+            "failures": list(failures),
+            "skipped": list(skipped),
+        }
 
     def known_documents(self, source_id: str, embedding_model_version: str) -> dict[str, KnownDocument]:
         return {

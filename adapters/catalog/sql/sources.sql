@@ -14,7 +14,7 @@ WHERE sources.tenant_id = excluded.tenant_id;
 SELECT s.source_id, s.source_type, s.name, s.collection, s.options,
        (SELECT count(*) FROM documents d
         WHERE d.source_id = s.source_id AND d.deleted_at IS NULL AND d.version_id IS NOT NULL) AS n_documents,
-       r.run_id, r.status, r.started_at, r.updated_at, r.finished_at, r.counts, r.failures
+       r.run_id, r.status, r.started_at, r.updated_at, r.finished_at, r.counts, r.failures, r.skipped
 FROM sources s
 LEFT JOIN LATERAL (
     SELECT * FROM sync_runs WHERE source_id = s.source_id ORDER BY started_at DESC, run_id DESC LIMIT 1
@@ -47,5 +47,5 @@ WHERE r.run_id = %(run_id)s AND r.status = 'running' AND s.source_id = r.source_
 -- name: finish_run
 -- Close a run.
 UPDATE sync_runs
-SET status = %(status)s, counts = %(counts)s, failures = %(failures)s, finished_at = now()
+SET status = %(status)s, counts = %(counts)s, failures = %(failures)s, skipped = %(skipped)s, finished_at = now()
 WHERE run_id = %(run_id)s;

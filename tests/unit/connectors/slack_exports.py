@@ -11,7 +11,7 @@ from typing import Any
 from connectors.slack import SlackConnector
 from cortex.conversations import Conversation
 from cortex.documents import Item
-from cortex.ports import FetchFailure, SourceConfig
+from cortex.ports import FetchFailure, Skipped, SourceConfig
 
 TEAM = "T0ACME"
 TS = "1772444000.000100"  # 2026-03-02
@@ -66,6 +66,11 @@ def failures(root: Path) -> list[tuple[str, str]]:
     """List (id, code) of what an export's listing reports."""
     listed = connector(root).fetch("")
     return [(found.external_id, found.code) for found in listed if isinstance(found, FetchFailure)]
+
+
+def left_out(root: Path) -> dict[str, int]:
+    """Count by code what an export's listing leaves out on purpose."""
+    return {found.code: found.n for found in connector(root).fetch("") if isinstance(found, Skipped)}
 
 
 def conversation(item: Item) -> Conversation:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from connectors.files import FilesConnector
 from cortex.documents import NOBODY, Grant, GrantKind, Item, Membership, ParsedBody
 from cortex.errors import InputError
-from cortex.ports import FetchFailure, SourceConfig
+from cortex.ports import FetchFailure, Skipped, SourceConfig
 
 ANA = Grant(GrantKind.USER, "ana")
 EVERYONE = Grant(GrantKind.EVERYONE)
@@ -37,6 +37,10 @@ def failures(connector: FilesConnector) -> dict[str, str]:
     return {found.external_id: found.code for found in connector.fetch("") if isinstance(found, FetchFailure)}
 
 
+def left_out(connector: FilesConnector) -> set[tuple[str, str]]:
+    return {(found.code, found.example) for found in connector.fetch("") if isinstance(found, Skipped)}
+
+
 def viewers(connector: FilesConnector) -> dict[str, frozenset[Grant]]:
     return {
         found.external_id: connector.acls(found).viewers
@@ -46,12 +50,21 @@ def viewers(connector: FilesConnector) -> dict[str, frozenset[Grant]]:
 
 
 def test_hidden_names_and_tool_folders_are_skipped(tmp_path: Path) -> None:
-    """Dot files, dot folders, Office locks, node_modules, CVS and __pycache__ are not documents."""
+    """Dot files, dot folders, Office locks, node_modules, CVS and __pycache__ are left out, each by its kind."""
     for name in (".env", ".git/HEAD", "node_modules/a/b.js", "CVS/Root", "a/__pycache__/x.py", "~$plan.docx"):
         write(tmp_path / name)
     write(tmp_path / "a/kept.md")
+    write(tmp_path / ".cortex-access.yaml", "viewers: {everyone: true}")
     assert ids(files(tmp_path)) == ["a/kept.md"]
     assert failures(files(tmp_path)) == {}
+    assert left_out(files(tmp_path)) == {
+        ("name.hidden", ".env"),
+        ("name.hidden", ".git"),
+        ("file.lock", "~$plan.docx"),
+        ("folder.tools", "node_modules"),
+        ("folder.tools", "CVS"),
+        ("folder.tools", "a/__pycache__"),
+    }
 
 
 def test_links_are_never_followed(tmp_path: Path) -> None:
@@ -73,6 +86,7 @@ def test_links_are_never_followed(tmp_path: Path) -> None:
         "broken": "link.broken",
         "loop": "link.loop",
     }
+    assert left_out(connector) == {("link.inside", "inside"), ("link.inside", "a/self")}
 
 
 def test_what_is_no_document_is_reported(tmp_path: Path) -> None:

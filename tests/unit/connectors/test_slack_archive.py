@@ -11,7 +11,17 @@ import pytest
 from connectors import slack_archive
 from cortex.errors import InputError
 from cortex.ports import FetchFailure
-from tests.unit.connectors.slack_exports import connector, failures, files, items, pack, said, text_of, write
+from tests.unit.connectors.slack_exports import (
+    connector,
+    failures,
+    files,
+    items,
+    left_out,
+    pack,
+    said,
+    text_of,
+    write,
+)
 
 
 def test_a_zip_and_its_folder_are_the_same_source(tmp_path: Path) -> None:
@@ -119,6 +129,7 @@ def test_a_day_that_vanishes_hides_its_channel(tmp_path: Path) -> None:
 
 
 def test_files_without_messages_are_named_once(tmp_path: Path) -> None:
-    """Logs and uploads are counted in one line of the report."""
+    """Logs and uploads are no failures: they are counted as left out."""
     more = {"integration_logs.json": [], "__uploads/F1/plan.pdf": b"%PDF", "general/canvas.html": b"<p>"}
-    assert failures(write(tmp_path, files(said("Hello"), **more))) == [("files", "archive.not_read")]
+    root = write(tmp_path, files(said("Hello"), **more))
+    assert (failures(root), left_out(root)) == ([], {"archive.not_read": 3})

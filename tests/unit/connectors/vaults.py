@@ -48,6 +48,7 @@ def read_vault(root: Path) -> Vault:
     for found in connector.fetch(""):
         if isinstance(found, FetchFailure):
             failed[found.external_id] = found.code
+        if not isinstance(found, Item):
             continue
         try:
             documents.append(_document(connector, found))

@@ -273,6 +273,20 @@ def test_a_bad_file_fails_alone(world: World) -> None:
     assert world.catalog.runs["run-1"]["status"] == "succeeded"
 
 
+def test_what_is_left_out_on_purpose_is_no_failure(world: World) -> None:
+    """Hidden names and lock files are counted by kind, in the report and in the run's row; nothing of it has failed."""
+    for name in (".git/HEAD", ".env", "~$plan.docx"):
+        world.write(name, "x")
+    report = world.load()
+    assert (counts(report), report.failed) == ((2, 0, 0, 0), ())
+    assert [(kind.code, kind.n, kind.example) for kind in report.skipped] == [
+        ("file.lock", 1, "~$plan.docx"),
+        ("name.hidden", 2, ".env"),
+    ]
+    run_row = world.catalog.runs[report.run_id]
+    assert (run_row["skipped"], run_row["counts"]["skipped"]) == (list(report.skipped), 3)
+
+
 def test_a_document_that_a_store_refuses_fails_alone(world: World) -> None:
     """One refused value in a batch costs that document alone."""
     world.catalog.refuses = "Alpha"
