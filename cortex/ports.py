@@ -6,7 +6,7 @@ contract suite as the real adapter.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -390,7 +390,7 @@ class MirrorSnapshot:
     """The whole tuple mirror at one instant, and the waiting events about tuples that it already contains."""
 
     outbox_ids: tuple[int, ...]
-    relationships: Iterator[Relationship]
+    relationships: Callable[[], Iterator[Relationship]]  # streams it, as often as it is called
 
 
 class Outbox(Protocol):
@@ -447,6 +447,13 @@ class RelationshipWriter(Protocol):
 
     def open_for_checks(self) -> None:
         """Tell an embedded engine that the reload is whole, so that it may serve; no-op on a server."""
+
+
+class RelationshipReader(Protocol):
+    """SpiceDB, to compare what it holds with the mirror."""
+
+    def relationships(self) -> Iterator[Relationship]:
+        """Stream every tuple in the words of the schema, in no order; raises Unavailable when it does not answer."""
 
 
 class IndexWriter(Protocol):

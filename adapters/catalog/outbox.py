@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import psycopg
 
@@ -95,7 +96,7 @@ class PostgresOutbox:
         with self._connected() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             ids = tuple(outbox_id for (outbox_id,) in connection.execute(_SQL["waiting_tuples"]))
-            yield MirrorSnapshot(ids, _stream(connection, ""))
+            yield MirrorSnapshot(ids, partial(_stream, connection, ""))
 
     @contextmanager
     def unused_chunks(self, document_ids: Sequence[str], chunk_ids: Sequence[str]) -> Iterator[list[str]]:

@@ -9,6 +9,9 @@ from grpcutil import bearer_token_credentials, insecure_bearer_token_credentials
 
 from cortex.errors import Misconfigured
 
+HEALTH_METHOD = "/grpc.health.v1.Health/Check"
+SERVING = b"\x08\x01"  # the answer's message: it is up and, if it is the embedded one, loaded
+
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 # gRPC waits up to two minutes before it tries a lost server again; an engine here is back within seconds.

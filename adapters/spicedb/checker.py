@@ -19,15 +19,13 @@ from authzed.api.v1 import (
 from authzed.api.v1.permission_service_pb2_grpc import PermissionsServiceStub
 from google.rpc.error_details_pb2 import ErrorInfo
 
-from adapters.spicedb.channels import open_async_channel
+from adapters.spicedb.channels import HEALTH_METHOD, SERVING, open_async_channel
 from adapters.spicedb.slices import view_permission
 from cortex.errors import ChecksUnavailable
 from cortex.ids import tenant_object_id
 from cortex.principals import Principal
 from cortex.telemetry import event
 
-_HEALTH_METHOD = "/grpc.health.v1.Health/Check"
-_SERVING = b"\x08\x01"
 _TIMEOUT_S = 2.0
 _MOST_ITEMS = 100  # SpiceDB works on a hundred at a time; a longer call only comes nearer to the limit
 _ALLOWED = CheckPermissionResponse.PERMISSIONSHIP_HAS_PERMISSION
@@ -60,8 +58,8 @@ class SpiceDBChecker:
 
     async def ping(self) -> None:
         """Raise ChecksUnavailable unless SpiceDB answers and is loaded."""
-        call = self._open().unary_unary(_HEALTH_METHOD)
-        if await _answer(call, b"") != _SERVING:
+        call = self._open().unary_unary(HEALTH_METHOD)
+        if await _answer(call, b"") != SERVING:
             raise ChecksUnavailable("permissions are still being loaded", hint="cortex status")
 
     async def _check(self, principal: Principal, document_ids: list[str], token: str) -> set[str]:

@@ -8,17 +8,19 @@ import grpc
 from authzed.api.v1 import Consistency, ReadRelationshipsRequest, RelationshipFilter
 from authzed.api.v1.permission_service_pb2_grpc import PermissionsServiceStub
 
-from adapters.spicedb.channels import open_channel
+from adapters.spicedb.channels import HEALTH_METHOD, SERVING, open_channel
 from adapters.spicedb.slices import read_back
 from adapters.spicedb.writer import translated
+from cortex.errors import Unavailable
 from cortex.ports import Relationship
 
 RESOURCE_TYPES = ("group", "profile", "document")
 _TIMEOUT_S = 600.0  # a million tuples take about a minute
+_PING_TIMEOUT_S = 5.0
 
 
 class SpiceDBReader:
-    """Streams relationships over one channel."""
+    """Port RelationshipReader over one channel."""
 
     def __init__(self, url: str, token: str, use_tls: bool = False) -> None:
         self._channel = open_channel(url, token, use_tls)
@@ -28,8 +30,19 @@ class SpiceDBReader:
         """Close the channel."""
         self._channel.close()
 
+    def ping(self) -> None:
+        """Raise Unavailable unless SpiceDB answers and is loaded: before that it lacks tuples that the mirror has."""
+        try:
+            answer = self._channel.unary_unary(HEALTH_METHOD)(b"", timeout=_PING_TIMEOUT_S)
+        except grpc.RpcError as error:
+            raise translated(error) from error
+        if answer != SERVING:
+            raise Unavailable(
+                "permissions are still being loaded", code="permissions.unavailable", hint="cortex status"
+            )
+
     def relationships(self) -> Iterator[Relationship]:
-        """Stream every tuple in the words of `schema.zed`, in no order, as of one moment per resource type; raises Unavailable while it loads."""
+        """Stream every tuple in the words of `schema.zed`, in no order, as of one moment per resource type; while it loads too."""
         for resource_type in RESOURCE_TYPES:
             request = ReadRelationshipsRequest(
                 relationship_filter=RelationshipFilter(resource_type=resource_type),

@@ -22,7 +22,13 @@ _SERVING, _NOT_SERVING = b"\x08\x01", b"\x08\x02"
 
 _FORWARDED = ("/authzed.api.v1.PermissionsService/", "/authzed.api.v1.WatchService/")
 _CLIENT_STREAMS = "/authzed.api.v1.PermissionsService/ImportBulkRelationships"
-_OPEN_WHILE_LOADING = ("WriteRelationships", "DeleteRelationships", "ImportBulkRelationships")
+# Reading tuples back decides nothing: a reload compares them with the mirror.
+_OPEN_WHILE_LOADING = (
+    "WriteRelationships",
+    "DeleteRelationships",
+    "ImportBulkRelationships",
+    "ReadRelationships",
+)
 _CODES = {code.name.replace("_", "").lower(): code for code in grpc.StatusCode}
 _LOADING = "permissions are still being loaded"
 

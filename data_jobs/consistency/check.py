@@ -127,6 +127,7 @@ def _opened(settings: Settings) -> Iterator[_Opened]:
             settings.spicedb_url, settings.spicedb_token.get_secret_value(), settings.spicedb_tls
         )
         stack.callback(spicedb.close)
+        spicedb.ping()
         outbox = PostgresOutbox(settings.postgres_url)
         stack.callback(outbox.close)
         yield _Opened(inventory, index, ObstoreObjects.from_settings(settings), spicedb, outbox)
@@ -177,7 +178,7 @@ def _check_parked(settings: Settings, stores: _Opened, ledger: Ledger, repairs: 
             settings.spicedb_url, settings.spicedb_token.get_secret_value(), settings.spicedb_tls
         )
         try:
-            reload_permissions(stores.outbox, writer)
+            reload_permissions(stores.outbox, writer, stores.spicedb)
         finally:
             writer.close()
     if set(parked) & set(INDEX_TOPICS):

@@ -19,13 +19,14 @@ from adapters.catalog.ingest import PostgresIngestCatalog
 from adapters.catalog.outbox import PostgresOutbox
 from adapters.catalog.query import PostgresQueryCatalog
 from adapters.spicedb.checker import SpiceDBChecker
+from adapters.spicedb.reader import SpiceDBReader
 from adapters.spicedb.writer import SpiceDBWriter
 from cortex.errors import ChecksUnavailable
 from cortex.ids import document_id
 from cortex.principals import Principal
 from cortex.settings import Settings
 from data_jobs.reload_permissions import reload_permissions
-from tests.contracts.catalog_words import acl, group, member, source, user
+from tests.contracts.catalog_words import acl, group, member, source, user, version
 from tests.services.spicedb import TOKEN, Server, running
 
 pytestmark = pytest.mark.services
@@ -87,9 +88,11 @@ def world(catalog_url: str, home_engines: Settings, tmp_path: Path) -> Iterator[
 def load(world: World) -> None:
     """Load SpiceDB from the mirror and open it, as the supervisor does."""
     outbox, writer = PostgresOutbox(world.url), SpiceDBWriter(world.spicedb.url, TOKEN)
-    reload_permissions(outbox, writer)
+    reader = SpiceDBReader(world.spicedb.url, TOKEN)
+    reload_permissions(outbox, writer, reader)
     outbox.close()
     writer.close()
+    reader.close()
 
 
 def wait_until_delivered(world: World, timeout_s: float = 120) -> None:
@@ -100,6 +103,28 @@ def wait_until_delivered(world: World, timeout_s: float = 120) -> None:
             time.sleep(0.05)
     finally:
         outbox.close()
+
+
+def test_a_reload_into_a_server_does_what_was_queued(world: World) -> None:
+    """A SpiceDB that kept its tuples: a removal that waits when Cortex starts is done by the reload, not forgotten."""
+    load(world)
+    catalog = PostgresIngestCatalog(world.url)
+    catalog.ensure_source(source())
+    catalog.ensure_users("acme", ["ann", "bob"])
+    page = version("page", "text").document
+    catalog.set_acl("acme", page.source_id, "page", page.document_id, acl(group("eng")))
+    catalog.add_membership("acme", member("eng", user("ann")))
+    catalog.add_membership("acme", member("eng", user("bob")))
+    load(world)
+    assert world.allowed(Principal("acme", "ann"), "page")
+    catalog.remove_membership("acme", member("eng", user("ann")))
+    catalog.close()
+    load(world)
+    outbox = PostgresOutbox(world.url)
+    assert outbox.backlog().n_waiting == 0
+    outbox.close()
+    assert not world.allowed(Principal("acme", "ann"), "page")
+    assert world.allowed(Principal("acme", "bob"), "page")
 
 
 def test_a_killed_relay_loses_and_repeats_nothing(world: World) -> None:

@@ -26,9 +26,10 @@ from authzed.api.v1.watch_service_pb2_grpc import WatchServiceStub
 
 from adapters.spicedb.channels import open_channel
 from adapters.spicedb.checker import SpiceDBChecker
+from adapters.spicedb.reader import SpiceDBReader
 from adapters.spicedb.slices import view_permission
 from adapters.spicedb.writer import SpiceDBWriter
-from cortex.errors import ChecksUnavailable, Conflict, Misconfigured
+from cortex.errors import ChecksUnavailable, Conflict, Misconfigured, Unavailable
 from cortex.ports import Relationship
 from cortex.principals import Principal
 from tests.services.spicedb import TOKEN, Server, running, start
@@ -74,7 +75,7 @@ def code_of(call: object, *arguments: object) -> grpc.StatusCode:
 
 
 async def test_nothing_is_read_before_the_reload_is_whole(server: Server) -> None:
-    """While it loads, writes are taken and every question fails; once opened, every question is answered."""
+    """While it loads, writes are taken, tuples are read back to compare them, and every question fails; then none does."""
     channel, writer = open_channel(server.url, TOKEN, False), SpiceDBWriter(server.url, TOKEN)
     checker = SpiceDBChecker(server.url, TOKEN)
     questions = PermissionsServiceStub(channel)
@@ -82,16 +83,21 @@ async def test_nothing_is_read_before_the_reload_is_whole(server: Server) -> Non
     token = writer.apply(TUPLES, [])
     for call, request in (
         (questions.CheckPermission, CHECK),
-        (questions.ReadRelationships, READ),
         (questions.LookupResources, LOOKUP),
         (WatchServiceStub(channel).Watch, WatchRequest()),
     ):
         assert code_of(call, request) is grpc.StatusCode.FAILED_PRECONDITION
+    reader = SpiceDBReader(server.url, TOKEN)
+    assert set(reader.relationships()) == set(TUPLES)
+    with pytest.raises(Unavailable):
+        reader.ping()
     with pytest.raises(ChecksUnavailable):
         await checker.ping()
     with pytest.raises(ChecksUnavailable):
         await checker.allowed(ANN, ["d"], token)
     writer.open_for_checks()
+    reader.ping()
+    reader.close()
     await checker.ping()
     assert await checker.allowed(ANN, ["d", "e"], token) == {"d"}
     assert [found.resource_object_id for found in questions.LookupResources(LOOKUP)] == ["t/d"]

@@ -495,7 +495,7 @@ class CatalogTwin:
     @contextmanager
     def snapshot(self) -> Iterator[MirrorSnapshot]:
         ids = [q.event.outbox_id for q in self.outbox if not q.is_done and q.event.topic == "tuples"]
-        yield MirrorSnapshot(tuple(ids), self.relationships())
+        yield MirrorSnapshot(tuple(ids), self.relationships)
 
     def prune(self) -> int:
         return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cortex.errors import ChecksUnavailable, InputError
@@ -13,7 +13,7 @@ from cortex.principals import Principal
 
 @dataclass(slots=True)
 class PermissionsTwin:
-    """RelationshipWriter and PermissionChecker in one; closed until it is opened."""
+    """RelationshipWriter, RelationshipReader and PermissionChecker in one; closed until it is opened."""
 
     tuples: set[Relationship] = field(default_factory=set)
     revision: int = 0
@@ -32,6 +32,9 @@ class PermissionsTwin:
 
     def open_for_checks(self) -> None:
         self.is_open = True
+
+    def relationships(self) -> Iterator[Relationship]:
+        yield from set(self.tuples)
 
     async def allowed(self, principal: Principal, document_ids: Sequence[str], token: str) -> frozenset[str]:
         await self.ping()

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from cortex.documents import EVERYONE
+from cortex.documents import EVERYONE, Acl
 from cortex.errors import CortexError, InputError, Misconfigured, Unavailable
 from cortex.ports import Relationship
 from data_jobs.deliver import deliver, drain, park_unknown
 from data_jobs.reload_permissions import reload_permissions
-from tests.contracts.catalog_words import TENANT, acl, member, source, user, version
+from tests.contracts.catalog_words import TENANT, acl, group, member, person, source, user, version
 from tests.twins.catalog import CatalogTwin
 from tests.twins.permissions import PermissionsTwin
 
@@ -24,6 +24,7 @@ class Writer(PermissionsTwin):
     refused_subject: str = ""
     failure: CortexError | None = None
     writes: list[int] = field(default_factory=list)
+    states: list[set[Relationship]] = field(default_factory=list)  # the tuples after each write
 
     def apply(self, touch: Sequence[Relationship], delete: Sequence[Relationship]) -> str:
         if self.failure:
@@ -31,7 +32,9 @@ class Writer(PermissionsTwin):
         if self.refused_subject and any(row.subject_id == self.refused_subject for row in touch):
             raise InputError("SpiceDB refused a change")
         self.writes.append(len(touch) + len(delete))
-        return PermissionsTwin.apply(self, touch, delete)
+        token = PermissionsTwin.apply(self, touch, delete)
+        self.states.append(self.tuples)
+        return token
 
 
 @dataclass(slots=True)
@@ -148,10 +151,57 @@ def test_a_refused_permission_event_is_parked_and_keeps_checks_closed(catalog: C
     }
     assert catalog.backlog().n_parked == 1
     writer.refused_subject = ""
-    report = reload_permissions(catalog, writer)
-    assert (report.n_tuples, report.n_events_contained) == (len(writer.tuples), 1)
+    report = reload_permissions(catalog, writer, writer)
+    assert (report.n_tuples, report.n_events_contained) == (1, 1)
     assert writer.tuples == set(catalog.relationships())
     drain(catalog, writer)
+
+
+def test_a_reload_takes_away_what_waiting_deletions_meant(catalog: CatalogTwin) -> None:
+    """A server keeps its tuples: a removal that was queued when the reload acknowledged it is done, not forgotten."""
+    writer = Writer()
+    catalog.add_membership(TENANT, member("eng", user("ann")))
+    catalog.add_membership(TENANT, member("eng", user("bob")))
+    drain(catalog, writer)
+    catalog.remove_membership(TENANT, member("eng", user("ann")))
+    n_before = len(writer.writes)
+    report = reload_permissions(catalog, writer, writer)
+    assert (report.n_stale, report.n_tuples, report.n_events_contained) == (1, 0, 1)
+    assert writer.tuples == set(catalog.relationships())
+    assert len(writer.writes) == n_before + 1  # what is there already is not written again
+    assert catalog.backlog().n_waiting == 0
+    assert reload_permissions(catalog, writer, writer).n_stale == 0
+    assert len(writer.writes) == n_before + 1
+
+
+async def test_a_reload_of_many_writes_never_lets_in_whom_neither_state_does(
+    catalog: CatalogTwin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More changes than fit one write: one who is denied before and after is so after every write between."""
+    monkeypatch.setattr("data_jobs.reload_permissions.MOST_CHANGES", 10)
+    catalog.ensure_users(TENANT, ["carol"])
+    catalog.set_memberships(TENANT, source().source_id, [member("eng", user("carol"))])
+    documents = [version(f"page {n}", "text").document for n in range(12)]
+
+    def give(access: Acl) -> None:
+        for one in documents:
+            catalog.set_acl(TENANT, one.source_id, one.external_id, one.document_id, access)
+
+    give(acl(user("ann"), group("eng"), denied=(user("carol"),)))
+    writer = Writer()
+    drain(catalog, writer)
+    give(acl(user("bob"), group("eng"), user("carol"), denied=(user("carol"), user("ann"))))
+    writer.states.clear()
+    report = reload_permissions(catalog, writer, writer)
+    assert report.n_stale >= len(documents)
+    assert writer.tuples == set(catalog.relationships())
+    assert len(writer.states) > 3
+    some = [one.document_id for one in (documents[0], documents[-1])]
+    for tuples in writer.states:
+        then = PermissionsTwin(tuples=tuples, is_open=True)
+        assert await then.allowed(person("carol"), some, "") == frozenset()
+    assert await writer.allowed(person("bob"), some, "") == set(some)
+    assert await writer.allowed(person("ann"), some, "") == frozenset()
 
 
 def test_while_spicedb_is_down_the_index_still_hears(catalog: CatalogTwin) -> None:
