@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.onnx_text import OnnxText, OutputBatch, file_sha256
+from adapters.onnx_text import OnnxText, OnnxTokenizer, OutputBatch, file_sha256
 from cortex.errors import Misconfigured
 from cortex.ids import sha256_hex
 from cortex.settings import Settings
@@ -34,26 +34,60 @@ class ModelFiles:
     document_prefix: str = ""
     max_tokens: int = 0
 
+    def fitting(self, max_tokens: int) -> int:
+        """Return so many tokens, or as many as the model reads if those are fewer."""
+        return min(max_tokens, self.max_tokens or max_tokens)
 
-class OnnxEmbedder:
+    def version(self, max_tokens: int) -> str:
+        """Name the vectors that these files make of at most so many tokens; raises Misconfigured."""
+        sha256 = sha256_hex(f"{file_sha256(self.graph)}{file_sha256(self.tokenizer)}".encode())
+        recipe = [
+            sha256,
+            self.pooling,
+            self.query_prefix,
+            self.document_prefix,
+            self.fitting(max_tokens),
+        ]
+        return f"{self.name}.{sha256_hex(json.dumps(recipe).encode())[:8]}"
+
+
+class OnnxTokenCounter:
+    """A TokenCounter: an OnnxEmbedder's version and tokens without its session."""
+
+    def __init__(self, files: ModelFiles, *, max_tokens: int) -> None:
+        self.version = files.version(max_tokens)
+        self._tokenizer = OnnxTokenizer(files.tokenizer)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> OnnxTokenCounter:
+        """Open the tokenizer of the model that `CORTEX_EMBEDDING_MODEL` names; raises Misconfigured."""
+        return cls(_named_files(settings), max_tokens=settings.embedding_max_tokens)
+
+    def count_tokens(self, text: str) -> int:
+        """Count the model's tokens in a text, special tokens not included."""
+        return self._tokenizer.count_tokens(text)
+
+
+class OnnxEmbedder(OnnxTokenCounter):
     """An Embedder. A text's vector is the same alone and in any batch, today and after a restart."""
 
     def __init__(self, files: ModelFiles, *, max_tokens: int, batch_size: int, threads: int) -> None:
-        max_tokens = min(max_tokens, files.max_tokens or max_tokens)
+        super().__init__(files, max_tokens=max_tokens)
         self._files = files
         self._model = OnnxText(
-            files.graph, files.tokenizer, max_tokens=max_tokens, batch_size=batch_size, threads=threads
+            files.graph,
+            files.tokenizer,
+            max_tokens=files.fitting(max_tokens),
+            batch_size=batch_size,
+            threads=threads,
         )
-        recipe = [self._model.sha256, files.pooling, files.query_prefix, files.document_prefix, max_tokens]
-        self.version = f"{files.name}.{sha256_hex(json.dumps(recipe).encode())[:8]}"
         self.dimension = int(self._embed(["dimension"], "").shape[1])
 
     @classmethod
     def from_settings(cls, settings: Settings) -> OnnxEmbedder:
         """Open the model that `CORTEX_EMBEDDING_MODEL` names; raises Misconfigured."""
-        is_built_in = settings.embedding_model == BUILT_IN
         return cls(
-            built_in_files() if is_built_in else folder_files(Path(settings.embedding_model)),
+            _named_files(settings),
             max_tokens=settings.embedding_max_tokens,
             batch_size=settings.embedding_batch_size,
             threads=settings.embedding_threads,
@@ -67,10 +101,6 @@ class OnnxEmbedder:
         """Embed questions: float32[n, d], unit rows."""
         return self._embed(texts, self._files.query_prefix)
 
-    def count_tokens(self, text: str) -> int:
-        """Count the model's tokens in a text, special tokens not included."""
-        return self._model.count_tokens(text)
-
     def _embed(self, texts: Sequence[str], prefix: str) -> NDArray[np.float32]:
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
@@ -82,6 +112,12 @@ class OnnxEmbedder:
         for rows, batch_vectors in pooled:
             vectors[list(rows)] = batch_vectors
         return vectors
+
+
+def _named_files(settings: Settings) -> ModelFiles:
+    if settings.embedding_model == BUILT_IN:
+        return built_in_files()
+    return folder_files(Path(settings.embedding_model))
 
 
 def built_in_files() -> ModelFiles:

@@ -41,24 +41,29 @@ def file_sha256(path: Path) -> str:
         ) from error
 
 
+class OnnxTokenizer:
+    """The tokenizer of a model, without its graph. Thread-safe."""
+
+    def __init__(self, path: Path) -> None:
+        self._tokenizer = _load_tokenizer(path)
+
+    def count_tokens(self, text: str) -> int:
+        """Count tokens without truncation and without special tokens."""
+        return len(self._tokenizer.encode(_clean(text), add_special_tokens=False).ids)
+
+
 class OnnxText:
     """One ONNX graph with its tokenizer. Thread-safe; `max_tokens` truncates, special tokens included."""
 
     def __init__(
         self, graph: Path, tokenizer: Path, *, max_tokens: int, batch_size: int, threads: int
     ) -> None:
-        self.sha256 = sha256_hex(f"{file_sha256(graph)}{file_sha256(tokenizer)}".encode())
-        self._tokenizer = _load_tokenizer(tokenizer)
         self._truncating = _load_tokenizer(tokenizer)
         self._truncating.enable_truncation(max_tokens)
         self._session = _open_session(graph, threads)
         self._inputs = {node.name for node in self._session.get_inputs()}
         self._output = _pick_output([node.name for node in self._session.get_outputs()])
         self._batch_size = 1 if _BATCH_DEPENDENT in graph.read_bytes() else batch_size
-
-    def count_tokens(self, text: str) -> int:
-        """Count tokens without truncation and without special tokens."""
-        return len(self._tokenizer.encode(_clean(text), add_special_tokens=False).ids)
 
     def run(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> Iterator[OutputBatch]:
         """Run texts, or pairs of texts, shortest first, so that little is padded."""

@@ -76,7 +76,9 @@ class LocalWork:
         """Yield each document when it is settled: written, found unchanged, or failed."""
         for first in rows:
             stores, models = self._open_stores(), self._models
-            prepare = build_prepare(self._settings, self._connector, self._parse, stores.objects, models)
+            prepare = build_prepare(
+                self._settings, self._connector, self._parse, stores.objects, models.embedder
+            )
             embed, upsert = EmbedRows(models), UpsertRows(stores, models)
             prepared = (prepare_one(prepare, row) for row in chain([first], rows))
             for batch in batches(prepared):

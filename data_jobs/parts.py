@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from cortex.errors import Misconfigured
-from cortex.ports import Embedder, IndexWriter, IngestCatalog, LexicalEncoder, ObjectStore
+from cortex.ports import Embedder, IndexWriter, IngestCatalog, LexicalEncoder, ObjectStore, TokenCounter
 from cortex.settings import Settings
 from data_jobs.patience import patiently
 
@@ -38,6 +38,13 @@ def build_models(settings: Settings) -> Models:
     from adapters.onnx_embedder import OnnxEmbedder
 
     return Models(OnnxEmbedder.from_settings(settings), Bm25Encoder.from_settings(settings))
+
+
+def build_token_counter(settings: Settings) -> TokenCounter:
+    """Load what chunking needs of the embedder that settings name; raises Misconfigured."""
+    from adapters.onnx_embedder import OnnxTokenCounter
+
+    return OnnxTokenCounter.from_settings(settings)
 
 
 @contextmanager

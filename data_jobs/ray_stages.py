@@ -20,7 +20,7 @@ from cortex.settings import Settings
 from cortex.telemetry import setup_logging
 from data_jobs.attempts import DEATHS_UNTIL_POISON, POISON, Attempts
 from data_jobs.checkpoint import Checkpoint, Embedded, Part
-from data_jobs.parts import build_models, build_objects
+from data_jobs.parts import build_models, build_objects, build_token_counter
 from data_jobs.portions import Portion
 from data_jobs.rows import Row
 from data_jobs.stages.parse import ParseStage
@@ -52,14 +52,13 @@ class PreparePortions:
 
     def __init__(self, job: Job) -> None:
         _settle_in(job)
-        models = build_models(job.settings)
         self._checkpoint, self._attempts = Checkpoint(job.folder), job.attempts
         self._prepare = build_prepare(
             job.settings,
             build_connector(job.config),
             ParseStage(job.settings),
             build_objects(job.settings),
-            models,
+            build_token_counter(job.settings),
         )
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from cortex.ports import Connector, ObjectStore
+from cortex.ports import Connector, ObjectStore, TokenCounter
 from cortex.settings import Settings
 from data_jobs.parts import Models, Stores
 from data_jobs.patience import in_isolation
@@ -23,11 +23,10 @@ CHUNKS_PER_BATCH = 128
 
 
 def build_prepare(
-    settings: Settings, connector: Connector, parse: ParseStage, objects: ObjectStore, models: Models
+    settings: Settings, connector: Connector, parse: ParseStage, objects: ObjectStore, tokens: TokenCounter
 ) -> PrepareStage:
     """Wire the stages up to chunking."""
-    embedder = models.embedder
-    chunk = ChunkStage(ChunkLimits.from_settings(settings), embedder.count_tokens, embedder.version)
+    chunk = ChunkStage(ChunkLimits.from_settings(settings), tokens.count_tokens, tokens.version)
     return PrepareStage(connector, parse, chunk, objects, settings.max_file_bytes)
 
 

@@ -18,7 +18,7 @@ import httpx
 from connectors.registry import build_connector
 from cortex.settings import Settings
 from data_jobs.compare import changed
-from data_jobs.parts import build_models, build_objects
+from data_jobs.parts import build_objects, build_token_counter
 from data_jobs.rows import Row
 from data_jobs.sources import files_source
 from data_jobs.stages.parse import ParseStage
@@ -122,9 +122,9 @@ def _bare(texts: list[str], folder: Path) -> dict[str, float]:
 def _texts(settings: Settings, corpus: Path) -> list[str]:
     """Make the chunks that the job will make."""
     connector = build_connector(files_source(settings, corpus))
-    models = build_models(settings)
+    tokens = build_token_counter(settings)
     with ParseStage(settings) as parse:
-        prepare = build_prepare(settings, connector, parse, build_objects(settings), models)
+        prepare = build_prepare(settings, connector, parse, build_objects(settings), tokens)
         rows = [prepare_one(prepare, row) for row in changed(connector, {}, "") if isinstance(row, Row)]
     return [chunk.embed_text for row in rows for chunk in row.chunks]
 

@@ -36,7 +36,9 @@ class Bench:
         )
         self.models = Models(HashingEmbedder(), Bm25Encoder.from_settings(settings))
         self.connector = build_connector(self.config)
-        self.stage = build_prepare(settings, self.connector, parse, build_objects(settings), self.models)
+        self.stage = build_prepare(
+            settings, self.connector, parse, build_objects(settings), self.models.embedder
+        )
         self.checkpoint = Checkpoint(self.job.folder)
         self.checkpoint.open()
         self.job.attempts.reset()
