@@ -38,12 +38,13 @@ def install(package: str, sha256: str, target: Path) -> None:
             )
         with tarfile.open(archives[0]) as archive:
             for member in archive.getmembers():
-                if member.isfile() and member.name.endswith(".so"):
-                    member.name = Path(member.name).name
-                    archive.extract(member, work, filter="data")
-                    draft = target / f"{member.name}.{os.getpid()}"
-                    shutil.move(Path(work) / member.name, draft)
-                    draft.rename(target / member.name)
+                content = archive.extractfile(member) if member.name.endswith(".so") else None
+                if content is not None:
+                    name = Path(member.name).name
+                    draft = target / f"{name}.{os.getpid()}"
+                    with draft.open("wb") as library:
+                        shutil.copyfileobj(content, library)
+                    draft.rename(target / name)
 
 
 def npm() -> list[str]:
