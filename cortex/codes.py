@@ -32,6 +32,7 @@ def mint_code(settings: Settings, principal: Principal, ttl_s: int) -> str:
         "tenant_id": principal.tenant_id,
         "user_id": principal.user_id,
         "scopes": sorted(principal.scopes),
+        "issued_at_s": int(time.time()),
         "expires_at_s": time.time() + ttl_s,
     }
     path = folder / _name(code)
@@ -57,7 +58,8 @@ def redeem_code(settings: Settings, code: str) -> Principal:
             code="code.invalid",
             hint="ask the operator for a new one: cortex token --code USER",
         )
-    return Principal(record["tenant_id"], record["user_id"], frozenset(record["scopes"]))
+    scopes, issued_at_s = frozenset(record["scopes"]), record.get("issued_at_s", 0)
+    return Principal(record["tenant_id"], record["user_id"], scopes, issued_at_s)
 
 
 def looks_like_code(text: str) -> bool:

@@ -201,7 +201,10 @@ class QueryCatalog(Protocol):
 
     async def permit(self, principal: Principal) -> Permit:
         """Expand a principal to its access profiles at the newest access revision; unknown users get the tenant's
-        everyone-profiles only if the user is registered, else raise Forbidden(code="user.unknown")."""
+        everyone-profiles only if the user is registered, else raise Forbidden(code="user.unknown").
+
+        Who was removed is Unauthenticated(code="user.removed"), and so are, after a return, what vouched for them before
+        (code="token.revoked")."""
 
     async def hydrate(self, candidates: Sequence[Candidate], permit: Permit) -> list[Hit]:
         """Load the candidates that are current, not deleted and within the permit, in the candidates' order."""
@@ -340,8 +343,19 @@ class IngestCatalog(Protocol):
     def remove_membership(self, tenant_id: str, membership: Membership) -> bool:
         """Remove one group edge whoever asserted it; False when there was none."""
 
-    def ensure_users(self, tenant_id: str, user_ids: Iterable[str]) -> None:
-        """Register people, so that they may ask."""
+    def ensure_users(self, tenant_id: str, user_ids: Iterable[str], source_id: str = "") -> None:
+        """Register people, so that they may ask, because a source names them. Who was removed stays removed."""
+
+    def admit_users(self, tenant_id: str, user_ids: Iterable[str]) -> None:
+        """Register people because the operator says so, those included who had been removed."""
+
+    def remove_user(self, tenant_id: str, user_id: str) -> bool:
+        """Refuse a person from the next request on and take them out of every group, whoever says they belong there;
+        False when that was done before. Raises NotFound for who was never registered.
+
+        Until `admit_users` no source brings them back: edges that name them are left out of `set_memberships`, and
+        `add_membership` raises Conflict(code="user.removed"). Access profiles keep naming them.
+        """
 
     def tombstone(self, document_id: str) -> tuple[str, ...]:
         """Hide a document at once and queue its deletion; returns the chunk ids to delete."""

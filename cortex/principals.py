@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. `user_id` is the tenant's own id of the person (an e-mail address or a login name)."""
+    """Who asks. `user_id` is the tenant's own id of the person (an e-mail address or a login name).
+
+    `issued_at_s` is when this was vouched for, in Unix seconds; 0 where nobody says.
+    """
 
     tenant_id: str
     user_id: str
     scopes: frozenset[str] = frozenset({"search"})
+    issued_at_s: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

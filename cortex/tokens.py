@@ -115,4 +115,5 @@ def verify(token: str, issuers: dict[str, Issuer], default_tenant_id: str) -> Pr
         tenant_id=str(claims.get("tenant") or default_tenant_id) if is_local else default_tenant_id,
         user_id=subject,
         scopes=frozenset(str(claims.get("scope", "search")).split()) if is_local else frozenset({"search"}),
+        issued_at_s=int(claims.get("iat", 0)),
     )

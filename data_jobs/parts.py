@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from cortex.errors import Misconfigured
 from cortex.ports import Embedder, IndexWriter, IngestCatalog, LexicalEncoder, ObjectStore, TokenCounter
 from cortex.settings import Settings
+from data_jobs.actor import operator
 from data_jobs.patience import patiently
 
 # SpiceDB takes 4,000 to 9,000 tuples a second: enough for a million documents.
@@ -53,7 +54,7 @@ def open_catalog(settings: Settings) -> Iterator[IngestCatalog]:
     from adapters.catalog.ingest import PostgresIngestCatalog
 
     require(settings.postgres_url, "postgres")
-    catalog = PostgresIngestCatalog(settings.postgres_url)
+    catalog = PostgresIngestCatalog(settings.postgres_url, operator())
     try:
         yield catalog
     finally:

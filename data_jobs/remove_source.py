@@ -5,7 +5,6 @@ The receipt says how much was deleted from each store, and what a last look stil
 
 from __future__ import annotations
 
-import getpass
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
@@ -15,6 +14,7 @@ from adapters.qdrant_reader import QdrantIndexReader
 from adapters.qdrant_writer import QdrantIndexWriter
 from cortex.errors import Unavailable
 from cortex.settings import Settings
+from data_jobs.actor import operator
 from data_jobs.parts import deliver_queued, require
 from data_jobs.source_lock import others_are_loaded, source_lock
 
@@ -49,7 +49,7 @@ def remove_source(settings: Settings, source: SourceRow) -> Receipt:
         reader = QdrantIndexReader.from_settings(settings)
         stack.callback(reader.close)
         counts = catalog.counts(source.source_id)
-        catalog.hide(settings.tenant_id, source.source_id)
+        catalog.hide(settings.tenant_id, source.source_id, operator())
         n_points = reader.count_source(source.source_id)
         _delete_points(settings, source.source_id)
         catalog.forget_tuples(settings.tenant_id, source.source_id)
@@ -81,14 +81,6 @@ def remove_source(settings: Settings, source: SourceRow) -> Receipt:
         )
         catalog.drop(settings.tenant_id, source.source_id, operator(), asdict(receipt))
     return receipt
-
-
-def operator() -> str:
-    """Name who runs a command on this machine, for the audit."""
-    try:
-        return f"operator:{getpass.getuser()}"
-    except (KeyError, OSError):
-        return "operator"
 
 
 def _delete_points(settings: Settings, source_id: str) -> None:

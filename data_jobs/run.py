@@ -190,8 +190,9 @@ class SyncRun:
         """Write people, groups and changed access lists before anything else."""
         config, catalog = self._load.config, self._catalog
         memberships = list(self._load.connector.memberships())
-        members = {edge.member.name for edge in memberships if edge.member.kind is GrantKind.USER}
-        patiently(lambda: catalog.ensure_users(config.tenant_id, found.user_ids | members))
+        people = {edge.member.name for edge in memberships if edge.member.kind is GrantKind.USER}
+        people |= found.user_ids
+        patiently(lambda: catalog.ensure_users(config.tenant_id, people, config.source_id))
         patiently(lambda: catalog.set_memberships(config.tenant_id, config.source_id, memberships))
         for batch in _batches(found.acl_writes, _ACLS_PER_WRITE):
             patiently(partial(catalog.set_acls, config.tenant_id, config.source_id, batch))

@@ -23,7 +23,7 @@ class FusedQueries:
         self._parts = parts
 
     async def admit(self, principal: Principal) -> None:
-        """Raise Forbidden unless the principal is a registered person of the tenant."""
+        """Raise Forbidden unless the principal is a registered person of the tenant, Unauthenticated if removed."""
         await self._parts.catalog.permit(principal)
 
     async def search(self, principal: Principal, question: Question) -> SearchResult:

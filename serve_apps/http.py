@@ -29,7 +29,7 @@ _OPEN = {"/healthz", "/readyz", "/metrics"}
 def make_app(backend: Backend, settings: Settings) -> FastAPI:
     """Make the app. It holds no engine itself: everything it asks is in `backend`."""
     metrics = Metrics()
-    identity = Identity(settings)
+    identity = Identity(settings, backend.queries)
     app = FastAPI(
         title="Cortex",
         version=cortex.__version__,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ from cortex.errors import Forbidden, InputError, Misconfigured, Unauthenticated
 from cortex.principals import Principal
 from cortex.settings import Settings
 from cortex.tokens import local_private_key, sign, trusted_issuers, verify
+from serve_apps.service import QueryService
 
 COOKIE = "cortex_session"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -21,15 +23,27 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 class Identity:
     """Verifies callers and begins and ends browser sessions."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, queries: QueryService) -> None:
         self._settings = settings
+        self._queries = queries
         self._issuers = trusted_issuers(settings)
         self._key = local_private_key(settings)
         self._is_https = settings.public_url.startswith("https://")
         self._demo_scopes = demo_people(settings)
 
+    def admitted(self, scope: str) -> Callable[[Request], Awaitable[Principal]]:
+        """Make the dependency of a route: the verified principal, if it has the scope and may still ask at all."""
+        verified = self.needs(scope)
+
+        async def principal(request: Request) -> Principal:
+            found = await verified(request)
+            await self._queries.admit(found)
+            return found
+
+        return principal
+
     def needs(self, scope: str) -> Callable[[Request], Awaitable[Principal]]:
-        """Make the dependency of a route: the verified principal, if it has the scope."""
+        """Make the dependency of a route that expands the principal itself: verified, if it has the scope."""
 
         async def principal(request: Request) -> Principal:  # a plain function would wait for a thread
             found = self.principal(request)
@@ -76,7 +90,7 @@ class Identity:
         """Become another person of a demo home."""
         if person not in self.people():
             raise Forbidden("this home has no such person to switch to", code="person.fixed")
-        principal = Principal(current.tenant_id, person, self._demo_scopes[person])
+        principal = Principal(current.tenant_id, person, self._demo_scopes[person], int(time.time()))
         return principal, sign(principal, self._key, self._settings.session_ttl_s)
 
     def people(self) -> list[str]:

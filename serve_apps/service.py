@@ -18,7 +18,7 @@ class QueryService(Protocol):
     """The query path. Every method expands the principal anew and raises only `CortexError`s."""
 
     async def admit(self, principal: Principal) -> None:
-        """Raise Forbidden unless the principal is a registered person of the tenant."""
+        """Raise Forbidden unless the principal is a registered person of the tenant, Unauthenticated if removed."""
 
     async def search(self, principal: Principal, question: Question) -> SearchResult:
         """Find evidence that the principal may see."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 
 import psycopg
 
@@ -25,9 +26,10 @@ class GroupOfUser:
 
 @dataclass(frozen=True, slots=True)
 class UserAccess:
-    """What one person belongs to and can reach."""
+    """What one person belongs to and can reach: nothing since `removed_at`, if they left."""
 
     user_id: str
+    removed_at: datetime | None
     groups: tuple[GroupOfUser, ...]
     n_profiles: int
     n_documents: int
@@ -47,6 +49,7 @@ class TenantAccess:
     """A tenant's people and groups. Dark documents are those whose source could not say who may see them."""
 
     users: tuple[str, ...]
+    removed: tuple[str, ...]
     edges: tuple[Edge, ...]
     n_dark_documents: int
 
@@ -61,28 +64,34 @@ class PostgresAccess:
         """Describe one person's access; raises NotFound."""
         values = {"tenant_id": tenant_id, "user_id": user_id}
         with self._connected() as connection:
-            if connection.execute(_SQL["user"], values).fetchone() is None:
+            known = connection.execute(_SQL["user"], values).fetchone()
+            if known is None:
                 raise NotFound(
                     f"{user_id} is not registered", code="user.unknown", hint="cortex access add-user"
                 )
+            if known[0] is not None:
+                return UserAccess(user_id, known[0], (), 0, 0)
             groups = tuple(GroupOfUser(*row) for row in connection.execute(_SQL["groups_of_user"], values))
             profile_ids = (connection.execute(_SQL["profiles"], values).fetchone() or ([],))[0]
             counted = connection.execute(
                 _SQL["documents_of_profiles"], {**values, "profile_ids": profile_ids}
             ).fetchone()
-        return UserAccess(user_id, groups, len(profile_ids), counted[0] if counted else 0)
+        return UserAccess(user_id, None, groups, len(profile_ids), counted[0] if counted else 0)
 
     def tenant(self, tenant_id: str) -> TenantAccess:
         """List a tenant's people and group edges, and count its dark documents."""
         values = {"tenant_id": tenant_id}
         with self._connected() as connection:
-            users = tuple(user_id for (user_id,) in connection.execute(_SQL["users"], values))
+            people = connection.execute(_SQL["users"], values).fetchall()
             edges = tuple(
                 Edge(group, _spelled(kind, name), tuple(asserted_by))
                 for group, kind, name, asserted_by in connection.execute(_SQL["edges"], values)
             )
             counted = connection.execute(_SQL["dark_documents"], values).fetchone()
-        return TenantAccess(users, edges, counted[0] if counted else 0)
+        users, removed = (
+            tuple(name for name, is_gone in people if is_gone is side) for side in (False, True)
+        )
+        return TenantAccess(users, removed, edges, counted[0] if counted else 0)
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import psycopg
 
+from adapters.catalog.audit import add_to_load
 from adapters.catalog.mirror import (
     OPERATOR,
     Tuple,
@@ -53,6 +54,10 @@ def set_acls(
     profile_ids = _intern(connection, tenant_id, [write.acl for write in changed])
     given = {write.document_id: profile_ids[acl_sha256(write.acl)] for write in changed}
     _give(connection, tenant_id, given, current)
+    n_first = sum(not current[document_id].had_acl for document_id in given)
+    add_to_load(
+        connection, tenant_id, source_id, documents_given=n_first, documents_changed=len(given) - n_first
+    )
     return kept | given
 
 

@@ -12,10 +12,12 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 from psycopg_pool import ConnectionPool
 
+from adapters.catalog import people
+from adapters.catalog.audit import add_to_load, record
 from adapters.catalog.edges import count_edges, list_edges
 from adapters.catalog.failures import translated
 from adapters.catalog.grant import set_acls
-from adapters.catalog.membership import add_edges, register, remove_edge, replace_memberships
+from adapters.catalog.membership import add_edges, remove_edge, replace_memberships
 from adapters.catalog.queries import queries
 from adapters.catalog.signatures import NEAR_DUPLICATE_SIMILARITY, bands, similarity
 from adapters.catalog.stage import publish, stage, tombstone
@@ -31,9 +33,13 @@ _CONNECT_TIMEOUT_S = 10.0
 
 
 class PostgresIngestCatalog:
-    """Port IngestCatalog. One per process; safe to share between threads, which take turns on two connections."""
+    """Port IngestCatalog. One per process; safe to share between threads, which take turns on two connections.
 
-    def __init__(self, url: str) -> None:
+    `actor` is who changes access here, for the audit; what a source says is written under the source's name.
+    """
+
+    def __init__(self, url: str, actor: str = "operator") -> None:
+        self._actor = actor
         self._pool = ConnectionPool(
             url,
             min_size=1,
@@ -158,7 +164,9 @@ class PostgresIngestCatalog:
     def set_memberships(self, tenant_id: str, source_id: str, memberships: Iterable[Membership]) -> int:
         """Replace the group edges that one source asserts; returns how many changed."""
         with self._transaction() as connection:
-            return replace_memberships(connection, tenant_id, source_id, memberships)
+            n_added, n_removed = replace_memberships(connection, tenant_id, source_id, memberships)
+            add_to_load(connection, tenant_id, source_id, members_added=n_added, members_removed=n_removed)
+        return n_added + n_removed
 
     def add_membership(self, tenant_id: str, membership: Membership) -> bool:
         """Add one group edge asserted by the operator; False when it was there."""
@@ -168,18 +176,33 @@ class PostgresIngestCatalog:
         """Add group edges asserted by the operator; returns how many were not there."""
         with self._transaction() as connection:
             connection.execute(_SQL["ensure_tenant"], {"tenant_id": tenant_id})
-            return add_edges(connection, tenant_id, memberships)
+            return add_edges(connection, tenant_id, memberships, self._actor)
 
     def remove_membership(self, tenant_id: str, membership: Membership) -> bool:
         """Remove one group edge whoever asserted it; False when there was none."""
         with self._transaction() as connection:
-            return remove_edge(connection, tenant_id, membership)
+            return remove_edge(connection, tenant_id, membership, self._actor)
 
-    def ensure_users(self, tenant_id: str, user_ids: Iterable[str]) -> None:
-        """Register people, so that they may ask."""
+    def ensure_users(self, tenant_id: str, user_ids: Iterable[str], source_id: str = "") -> None:
+        """Register people whom a source names; who was removed stays so."""
         with self._transaction() as connection:
             connection.execute(_SQL["ensure_tenant"], {"tenant_id": tenant_id})
-            register(connection, tenant_id, user_ids)
+            n_added = len(people.register(connection, tenant_id, user_ids))
+            if source_id:
+                add_to_load(connection, tenant_id, source_id, people_added=n_added)
+            elif n_added:
+                record(connection, tenant_id, self._actor, "user.add", {"people_added": n_added})
+
+    def admit_users(self, tenant_id: str, user_ids: Iterable[str]) -> None:
+        """Register people as the operator says, and let those back in who had been removed."""
+        with self._transaction() as connection:
+            connection.execute(_SQL["ensure_tenant"], {"tenant_id": tenant_id})
+            people.admit(connection, tenant_id, user_ids, self._actor)
+
+    def remove_user(self, tenant_id: str, user_id: str) -> bool:
+        """Refuse a person from the next request on, out of every group; False when that was done before."""
+        with self._transaction() as connection:
+            return people.remove(connection, tenant_id, user_id, self._actor)
 
     def tombstone(self, document_id: str) -> tuple[str, ...]:
         """Hide a document at once and queue its deletion; returns the chunk ids to delete."""

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 import psycopg
 
+from adapters.catalog.audit import record
 from adapters.catalog.cycles import find_cycles, without_cycles
 from adapters.catalog.mirror import (
     OPERATOR,
     Tuple,
     assert_tuples,
-    checked_name,
     member_tuple,
     relationships,
     retract_tuples,
@@ -19,7 +19,7 @@ from adapters.catalog.mirror import (
 from adapters.catalog.queries import queries
 from adapters.catalog.queue import queue_tuples
 from cortex.documents import Membership
-from cortex.errors import NotFound
+from cortex.errors import Conflict, NotFound
 
 _SQL = queries("permissions")
 
@@ -32,54 +32,73 @@ def lock_tenant(connection: psycopg.Connection, tenant_id: str) -> None:
 
 def replace_memberships(
     connection: psycopg.Connection, tenant_id: str, source_id: str, memberships: Iterable[Membership]
-) -> int:
-    """Make one source assert exactly these edges; returns how many of its edges changed."""
+) -> tuple[int, int]:
+    """Make one source assert exactly these edges, but none of people who were removed; returns how many came and went."""
     wanted = {member_tuple(membership) for membership in memberships}
     lock_tenant(connection, tenant_id)
+    removed = _removed_people(connection, tenant_id, wanted)
+    wanted = {edge for edge in wanted if edge.subject_type != "user" or edge.subject_name not in removed}
     values = {"tenant_id": tenant_id, "source_id": source_id}
     present = {Tuple(*row) for row in connection.execute(_SQL["memberships_of_source"], values)}
-    return _change(connection, tenant_id, source_id, wanted - present, present - wanted)
+    change_edges(connection, tenant_id, source_id, wanted - present, present - wanted)
+    return len(wanted - present), len(present - wanted)
 
 
-def add_edges(connection: psycopg.Connection, tenant_id: str, memberships: Sequence[Membership]) -> int:
-    """Add edges that the operator asserts; returns how many are new to the graph."""
+def add_edges(
+    connection: psycopg.Connection, tenant_id: str, memberships: Sequence[Membership], who: str
+) -> int:
+    """Add edges that the operator asserts; returns how many are new to the graph. Removed people are refused."""
+    edges = {member_tuple(membership) for membership in memberships}
     lock_tenant(connection, tenant_id)
-    return _change(connection, tenant_id, OPERATOR, {member_tuple(m) for m in memberships}, set())
+    for user_id in _removed_people(connection, tenant_id, edges):
+        raise Conflict(
+            f"{user_id} was removed", code="user.removed", hint=f"first: cortex access add-user {user_id}"
+        )
+    touched, _ = change_edges(connection, tenant_id, OPERATOR, edges, set())
+    for edge in sorted(touched):
+        record(connection, tenant_id, who, "member.add", _named(edge))
+    return len(touched)
 
 
-def remove_edge(connection: psycopg.Connection, tenant_id: str, membership: Membership) -> bool:
+def remove_edge(connection: psycopg.Connection, tenant_id: str, membership: Membership, who: str) -> bool:
     """Remove an edge whoever asserts it; False when there was none."""
     lock_tenant(connection, tenant_id)
-    return _change(connection, tenant_id, None, set(), {member_tuple(membership)}) > 0
+    _, deleted = change_edges(connection, tenant_id, None, set(), {member_tuple(membership)})
+    for edge in deleted:
+        record(connection, tenant_id, who, "member.remove", _named(edge))
+    return bool(deleted)
 
 
-def register(connection: psycopg.Connection, tenant_id: str, user_ids: Iterable[str]) -> int:
-    """Register people and make them members of everyone; returns how many are new."""
-    names = sorted({checked_name(user_id) for user_id in user_ids})
-    lock_tenant(connection, tenant_id)
-    values = {"tenant_id": tenant_id, "user_ids": names}
-    new = [user_id for (user_id,) in connection.execute(_SQL["register_users"], values)]
-    edges = {Tuple("group", "", "member", "user", user_id) for user_id in new}
-    return _change(connection, tenant_id, OPERATOR, edges, set())
-
-
-def _change(
+def change_edges(
     connection: psycopg.Connection,
     tenant_id: str,
     source_id: str | None,
     added: set[Tuple],
     removed: set[Tuple],
-) -> int:
+) -> tuple[set[Tuple], set[Tuple]]:
     """Apply edge changes under the tenant's lock; what alters the graph is queued and makes permits stale.
 
-    For one source returns how many of its edges changed, else how many edges of the graph did.
+    Returns the edges that are new to the graph and those that nobody asserts any more.
     """
     touched = assert_tuples(connection, tenant_id, source_id or OPERATOR, sorted(added))
     deleted = retract_tuples(connection, tenant_id, source_id, sorted(removed))
     if touched or deleted:
         _tell_spicedb(connection, tenant_id, touched, deleted)
         connection.execute(_SQL["bump_revision"], {"tenant_id": tenant_id})
-    return len(added) + len(removed) if source_id else len(touched) + len(deleted)
+    return touched, deleted
+
+
+def _removed_people(connection: psycopg.Connection, tenant_id: str, edges: Iterable[Tuple]) -> list[str]:
+    """Of the people in some edges, list those who were removed."""
+    names = [edge.subject_name for edge in edges if edge.subject_type == "user"]
+    values = {"tenant_id": tenant_id, "user_ids": names}
+    return [user_id for (user_id,) in connection.execute(_SQL["removed_users"], values)]
+
+
+def _named(edge: Tuple) -> dict[str, str]:
+    """Say an edge as the operator types it."""
+    prefix = "" if edge.subject_type == "user" else "group:"
+    return {"group": edge.resource_name, "member": prefix + edge.subject_name}
 
 
 def _tell_spicedb(

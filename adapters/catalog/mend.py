@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import psycopg
 
+from adapters.catalog.audit import record
 from adapters.catalog.failures import translated
 from adapters.catalog.membership import lock_tenant
 from adapters.catalog.mirror import (
@@ -30,9 +31,13 @@ _KEY = "consistency"
 
 
 class CatalogMender:
-    """Changes one catalog, each call in a transaction of its own that holds the rows it decides on."""
+    """Changes one catalog, each call in a transaction of its own that holds the rows it decides on.
 
-    def __init__(self, url: str) -> None:
+    `actor` is who mends, for the audit of what changes access.
+    """
+
+    def __init__(self, url: str, actor: str) -> None:
+        self._actor = actor
         with translated():
             self._connection = psycopg.connect(url, autocommit=True, options="-c timezone=UTC")
 
@@ -63,12 +68,14 @@ class CatalogMender:
             ]
             added = relationships(tenant_id, assert_tuples(connection, tenant_id, OPERATOR, rows))
             queue_tuples(connection, tenant_id, _KEY, touch=added, gates_checks=False)
+            self._record(connection, tenant_id, documents_restated=len(added))
         return len(added)
 
     def hide_documents(self, tenant_id: str, document_ids: Sequence[str]) -> int:
         """Let nobody see documents any more; returns how many there were, gone ones included."""
         with self._transaction() as connection:
             _hide(connection, tenant_id, document_ids, _hold(connection, tenant_id, document_ids))
+            self._record(connection, tenant_id, documents_hidden=len(document_ids))
         return len(document_ids)
 
     def own_edges(self, tenant_id: str, document_ids: Sequence[str]) -> int:
@@ -108,6 +115,7 @@ class CatalogMender:
             # What allows goes before what denies.
             deleted = relationships(tenant_id, retracted)[::-1]
             queue_tuples(connection, tenant_id, _KEY, delete=deleted, gates_checks=True)
+            self._record(connection, tenant_id, profiles_dropped=1, documents_hidden=len(held))
         return len(held)
 
     def tell_tuples(self, tenant_id: str, tuples: Sequence[Tuple]) -> int:
@@ -134,6 +142,10 @@ class CatalogMender:
             row = connection.execute(_SQL["any_tenant"]).fetchone()
             if row:
                 queue_tuples(connection, row[0], _KEY, delete=stale, gates_checks=True)
+
+    def _record(self, connection: psycopg.Connection, tenant_id: str, **counts: int) -> None:
+        if counted := {name: n for name, n in counts.items() if n}:
+            record(connection, tenant_id, self._actor, "access.repair", counted)
 
     @contextmanager
     def _transaction(self) -> Iterator[psycopg.Connection]:

@@ -16,11 +16,11 @@ from psycopg_pool import AsyncConnectionPool
 from adapters.catalog.failures import translated
 from adapters.catalog.queries import queries
 from cortex.documents import Anchor
-from cortex.errors import ChecksUnavailable, Forbidden, NotFound
+from cortex.errors import ChecksUnavailable, Forbidden, NotFound, Unauthenticated
 from cortex.evidence import Answer, Candidate, Hit, LaneScores, SearchResult
 from cortex.principals import Permit, Principal
 
-_SQL = queries("reading")
+_SQL = {**queries("reading"), "audit": queries("audit")["append"]}
 
 # A question should fail fast when Postgres is gone, and survive the 0.3 s of a restart.
 _CONNECT_TIMEOUT_S = 2.0
@@ -62,15 +62,17 @@ class PostgresQueryCatalog:
     async def permit(self, principal: Principal) -> Permit:
         """Expand a principal to its access profiles at the newest access revision.
 
-        Raises Forbidden(code="user.unknown") for who is not registered in the tenant. The revision is read every time,
-        so a change of memberships or profiles is seen by the very next request; only the walk is cached.
+        Raises Forbidden(code="user.unknown") for who is not registered in the tenant, Unauthenticated for who was
+        removed. State and revision are read every time, so that a change is seen by the very next request; only the
+        walk is cached.
         """
         values = {"tenant_id": _storable(principal.tenant_id), "user_id": _storable(principal.user_id)}
         async with self._connection() as connection:
             state = await (await connection.execute(_SQL["access_state"], values)).fetchone()
             if state is None:
                 raise Forbidden("this account has no access here", code="user.unknown")
-            revision, token = state
+            revision, token, is_removed, readmitted_s = state
+            _refuse_removed(is_removed, principal.issued_at_s < readmitted_s)
             key = (principal.tenant_id, principal.user_id, revision)
             profile_ids = self._profile_ids.get(key)
             if profile_ids is None:
@@ -196,6 +198,16 @@ class PostgresQueryCatalog:
         with translated():
             async with self._pool.connection() as connection:
                 yield connection
+
+
+def _refuse_removed(is_removed: bool, is_older: bool) -> None:
+    """Refuse who was removed, and after a return the tokens from before it: the name may be another person's now."""
+    if is_removed:
+        raise Unauthenticated("this account was removed", code="user.removed", hint="ask the operator")
+    if is_older:
+        raise Unauthenticated(
+            "this token is from before the account was removed", code="token.revoked", hint="sign in again"
+        )
 
 
 def _within(permit: Permit, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

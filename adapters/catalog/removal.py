@@ -9,8 +9,8 @@ from typing import Any
 
 import psycopg
 from psycopg.rows import dict_row
-from psycopg.types.json import Jsonb
 
+from adapters.catalog.audit import record
 from adapters.catalog.failures import translated
 from adapters.catalog.membership import replace_memberships
 from adapters.catalog.mirror import forget_documents, relationships
@@ -79,11 +79,14 @@ class CatalogRemoval:
             cursor = connection.cursor(row_factory=dict_row)
             return list(cursor.execute(_SQL["recent_runs"], {"source_id": source_id}))
 
-    def hide(self, tenant_id: str, source_id: str) -> None:
+    def hide(self, tenant_id: str, source_id: str, who: str) -> None:
         """Hide all documents and take the source's memberships back, in one step that the next request sees."""
         with self._transaction() as connection:
-            connection.execute(_SQL["hide_source"], {"source_id": source_id})
-            replace_memberships(connection, tenant_id, source_id, ())
+            n_hidden = connection.execute(_SQL["hide_source"], {"source_id": source_id}).rowcount
+            _, n_removed = replace_memberships(connection, tenant_id, source_id, ())
+            if n_hidden or n_removed:
+                counts = {"documents_hidden": n_hidden, "members_removed": n_removed}
+                record(connection, tenant_id, who, "source.hide", {"source_id": source_id, **counts})
 
     def forget_tuples(self, tenant_id: str, source_id: str) -> None:
         """Retract the tuples of the source's documents, and queue that for SpiceDB."""
@@ -102,7 +105,7 @@ class CatalogRemoval:
         with self._transaction() as connection:
             return [row[0] for row in connection.execute(_SQL["own_objects"], {"source_id": source_id})]
 
-    def drop(self, tenant_id: str, source_id: str, user_id: str, receipt: Mapping[str, Any]) -> None:
+    def drop(self, tenant_id: str, source_id: str, who: str, receipt: Mapping[str, Any]) -> None:
         """Delete documents, chunks, edges and runs, then the source itself together with the receipt's audit row."""
         values = {"source_id": source_id, "limit": _BATCH}
         with self._transaction() as connection:
@@ -114,8 +117,7 @@ class CatalogRemoval:
         with self._transaction() as connection:
             connection.execute(_SQL["drop_runs"], values)
             connection.execute(_SQL["drop_source"], values)
-            fields = {"tenant_id": tenant_id, "user_id": user_id, "action": "source.remove"}
-            connection.execute(_SQL["audit"], {**fields, "fields": Jsonb(dict(receipt))})
+            record(connection, tenant_id, who, "source.remove", receipt)
 
     @contextmanager
     def _transaction(self) -> Iterator[psycopg.Connection]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg.types.json import Jsonb
 
+from adapters.catalog.audit import add_to_load
 from adapters.catalog.edges import copy_edges
 from adapters.catalog.mirror import forget_documents, relationships
 from adapters.catalog.queries import queries
@@ -23,6 +24,7 @@ class _Held(NamedTuple):
     """A document's row, held until the transaction ends."""
 
     tenant_id: str
+    source_id: str
     shown: int | None
     staged: int | None
     is_deleted: bool
@@ -84,6 +86,7 @@ def tombstone(connection: psycopg.Connection, document_id: str) -> tuple[str, ..
     connection.execute(_SQL["drop_versions"], {"version_ids": _present(shown, staged)})
     queue_tuples(connection, tenant_id, document_id, delete=forgotten, gates_checks=False)
     queue_obsolete(connection, tenant_id, document_id, obsolete)
+    add_to_load(connection, tenant_id, held.source_id, documents_hidden=1)
     return obsolete
 
 

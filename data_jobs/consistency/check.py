@@ -17,6 +17,7 @@ from adapters.spicedb.reader import SpiceDBReader
 from adapters.spicedb.writer import SpiceDBWriter
 from cortex.errors import Unavailable
 from cortex.settings import Settings
+from data_jobs.actor import operator
 from data_jobs.consistency.digests import ContentHash
 from data_jobs.consistency.menders import ContentMender, IndexMender, TupleMender
 from data_jobs.consistency.objects import check_objects
@@ -137,7 +138,7 @@ class _Menders:
     """The menders of one home."""
 
     def __init__(self, settings: Settings, stores: _Opened, ledger: Ledger, stack: ExitStack) -> None:
-        catalog = CatalogMender(settings.postgres_url)
+        catalog = CatalogMender(settings.postgres_url, operator())
         stack.callback(catalog.close)
         self.tuples = TupleMender(catalog, ledger)
         self.points = _index_mender(settings, stores.index, stores.outbox, ledger, stack)
@@ -148,7 +149,7 @@ def _index_mender(
     settings: Settings, index: QdrantIndexReader, outbox: PostgresOutbox, ledger: Ledger, stack: ExitStack
 ) -> IndexMender:
     """Build the mender of points; models and parser are loaded when the first has to be made again."""
-    catalog = CatalogMender(settings.postgres_url)
+    catalog = CatalogMender(settings.postgres_url, operator())
     stack.callback(catalog.close)
     builder = cache(lambda: _builder(settings, index, stack))
     return IndexMender(settings.postgres_url, catalog, outbox, build_index(settings), builder, ledger)

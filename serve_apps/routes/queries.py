@@ -28,7 +28,7 @@ def query_routes(
 ) -> APIRouter:
     """Make the routes that ask."""
     router = APIRouter(prefix="/v1", tags=["questions"])
-    asker = Depends(identity.needs("search"))
+    asker, admitted = Depends(identity.needs("search")), Depends(identity.admitted("search"))
     desk = AnswerDesk(queries, settings, metrics)
 
     @router.post("/search", response_model=api.SearchResponse, summary="Find evidence")
@@ -60,7 +60,7 @@ def query_routes(
             return _json(shapes.document_response(await queries.document(principal, document_id)))
 
     @router.post("/feedback", status_code=204, summary="Rate an answer")
-    async def feedback(body: api.FeedbackRequest, principal: Principal = asker) -> None:
+    async def feedback(body: api.FeedbackRequest, principal: Principal = admitted) -> None:
         """A thumb, with a comment if there is something to say, on an answer that the caller got."""
         await queries.record_feedback(principal, body.answer_id, body.helpful, body.comment)
 

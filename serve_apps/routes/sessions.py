@@ -31,7 +31,9 @@ def session_routes(queries: QueryService, identity: Identity, settings: Settings
         if "origin" in request.headers or "sec-fetch-site" in request.headers:
             identity.require_own_page(request)  # else another site could sign a browser in as somebody else
         if body.person:
-            principal, cookie = identity.switch(identity.principal(request), body.person)
+            signed_in = identity.principal(request)
+            await queries.admit(signed_in)
+            principal, cookie = identity.switch(signed_in, body.person)
         elif body.code:
             principal, cookie = identity.begin(body.code)
         else:
@@ -42,10 +44,12 @@ def session_routes(queries: QueryService, identity: Identity, settings: Settings
 
     @router.get("", summary="Who am I", response_model=api.SessionResponse)
     async def current(request: Request) -> api.SessionResponse | Response:
-        """The verified caller; 204 when nobody is signed in, 401 when the session or token is not valid."""
+        """The verified caller; 204 when nobody is signed in, 401 when the session or token is not valid any more."""
         if COOKIE not in request.cookies and "authorization" not in request.headers:
             return Response(status_code=204)
-        return state(identity.principal(request))
+        principal = identity.principal(request)
+        await queries.admit(principal)
+        return state(principal)
 
     @router.delete("", status_code=204, summary="Sign out")
     async def end(request: Request, response: Response) -> None:

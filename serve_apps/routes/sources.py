@@ -13,7 +13,7 @@ from serve_apps.service import SourceDesk
 def source_routes(desk: SourceDesk, identity: Identity) -> APIRouter:
     """Make the routes of the sources' desk; all need the scope `operate`."""
     router = APIRouter(prefix="/v1/sources", tags=["sources"])
-    operator = Depends(identity.needs("operate"))
+    operator = Depends(identity.admitted("operate"))
 
     @router.get("", summary="List sources")
     async def sources(principal: Principal = operator) -> api.SourcesResponse:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
 
 from cortex.documents import EVERYONE, NOBODY, Grant, GrantKind
-from cortex.errors import ChecksUnavailable, Conflict, Forbidden, InputError, NotFound
+from cortex.errors import ChecksUnavailable, Conflict, Forbidden, InputError, NotFound, Unauthenticated
 from cortex.ids import tenant_object_id
-from cortex.ports import AclWrite
+from cortex.ports import AclWrite, Relationship
 from tests.contracts.catalog_words import (
     TENANT,
     acl,
@@ -334,3 +335,81 @@ def test_a_source_belongs_to_one_tenant(catalog: Catalog) -> None:
     assert (listed["collection"], listed["options"]) == ("notes", {"path": "/x"})
     with pytest.raises(Conflict):
         catalog.ingest.ensure_source(replace(source(), tenant_id="other"))
+
+
+def about(catalog: Catalog, user_id: str) -> set[str]:
+    """What the mirror says of a person: the types of what they are a member, viewer or denied of."""
+    of_user = tenant_object_id(TENANT, user_id)
+    return {row.resource_type for row in catalog.outbox.relationships() if row.subject_id == of_user}
+
+
+async def test_a_removed_person_is_refused_and_in_no_group(catalog: Catalog) -> None:
+    """From the next permit on; profiles that name them stay, so that nobody else sees more or less."""
+    named, shared = version("a", "named"), version("b", "shared")
+    catalog.publish(named, acl(user("ann"), user("bob"), denied=(user("eve"),)))
+    catalog.publish(shared, acl(group("eng")))
+    catalog.ingest.set_memberships(
+        TENANT, source().source_id, [member("eng", user("ann")), member("eng", user("bob"))]
+    )
+    catalog.ingest.add_membership(TENANT, member("ops", user("ann")))
+    catalog.ingest.add_membership(TENANT, member("ops", user("eve")))
+    catalog.settle("token-1")
+    assert await catalog.seen(ANN, named, shared) == ["named", "shared"]
+    others = [await catalog.seen(who, named, shared) for who in (BOB, EVE)]
+    assert catalog.ingest.remove_user(TENANT, "ann")
+    with pytest.raises(Unauthenticated) as refused:
+        await catalog.query.permit(ANN)
+    assert refused.value.error_code == "user.removed"
+    assert about(catalog, "ann") == {"profile"}
+    with pytest.raises(ChecksUnavailable):  # until SpiceDB has heard of it
+        await catalog.query.permission_token()
+    deleted = [row for event in catalog.outbox.take(100) for row in event.payload["delete"]]
+    assert {Relationship(*row).resource_id for row in deleted} == {"acme/eng", "acme/ops", "acme|everyone"}
+    assert [await catalog.seen(who, named, shared) for who in (BOB, EVE)] == others
+    assert not catalog.ingest.remove_user(TENANT, "ann")
+    with pytest.raises(NotFound):
+        catalog.ingest.remove_user(TENANT, "anne")
+    with pytest.raises(NotFound):
+        catalog.ingest.remove_user("elsewhere", "ann")
+
+
+async def test_no_source_brings_a_removed_person_back(catalog: Catalog) -> None:
+    """Named again as a person, a member or a viewer, they stay out; the operator is told to let them in first."""
+    edges = [member("eng", user("ann")), member("eng", user("bob"))]
+    catalog.ingest.set_memberships(TENANT, source().source_id, edges)
+    catalog.ingest.remove_user(TENANT, "ann")
+    catalog.settle("token-1")
+    for _ in range(2):
+        catalog.ingest.ensure_users(TENANT, ["ann", "bob"], source().source_id)
+        assert catalog.ingest.set_memberships(TENANT, source().source_id, edges) == 0
+    catalog.publish(version("a", "text"), acl(user("ann"), group("eng")))
+    assert about(catalog, "ann") == {"profile"}
+    with pytest.raises(Unauthenticated):
+        await catalog.query.permit(ANN)
+    with pytest.raises(Conflict) as refused:
+        catalog.ingest.add_membership(TENANT, member("eng", user("ann")))
+    assert refused.value.error_code == "user.removed"
+    assert await catalog.seen(BOB, version("a", "text")) == ["text"]
+
+
+async def test_the_operator_lets_a_removed_person_back_in(catalog: Catalog) -> None:
+    """They are in everyone at once and in a source's group when it says so again; what vouched before is refused."""
+    shared, open_to_all = version("a", "shared"), version("b", "open")
+    catalog.publish(shared, acl(group("eng")))
+    catalog.publish(open_to_all, EVERYONE)
+    catalog.ingest.set_memberships(TENANT, source().source_id, [member("eng", user("ann"))])
+    old = replace(ANN, issued_at_s=int(time.time()) - 60)
+    assert await catalog.seen(old, shared, open_to_all) == ["shared", "open"]
+    catalog.ingest.remove_user(TENANT, "ann")
+    catalog.ingest.admit_users(TENANT, ["ann", "bob", "new"])
+    for stale in (old, ANN):
+        with pytest.raises(Unauthenticated) as refused:
+            await catalog.query.permit(stale)
+        assert refused.value.error_code == "token.revoked"
+    fresh = replace(ANN, issued_at_s=int(time.time()))
+    assert await catalog.seen(fresh, shared, open_to_all) == ["open"]
+    assert await catalog.seen(person("new"), shared, open_to_all) == ["open"]
+    assert catalog.ingest.set_memberships(TENANT, source().source_id, [member("eng", user("ann"))]) == 1
+    assert await catalog.seen(fresh, shared, open_to_all) == ["shared", "open"]
+    assert catalog.applied() == set(catalog.outbox.relationships())
+    assert await catalog.seen(BOB, open_to_all) == ["open"]

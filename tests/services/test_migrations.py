@@ -84,6 +84,10 @@ def test_every_earlier_version_with_data_comes_up_to_this_one(home_engines: Sett
         if version >= 6:
             assert rows(old, "SELECT status, skipped FROM sync_runs WHERE run_id = 'r6'") == [("stopped", [])]
             assert rows(old, "SELECT status FROM backfills") == [("succeeded",)]
+        if version >= 7:
+            assert rows(old, "SELECT changed_ids, settled_at FROM pushes") == [(["a.md"], None)]
+        if version >= 2:
+            assert rows(old, "SELECT removed_at, readmitted_at FROM users") == [(None, None)]
 
 
 def test_a_dry_run_changes_nothing(empty_url: str) -> None:

@@ -105,7 +105,7 @@ def test_a_removal_that_was_killed_hides_at_once_and_goes_on(home: LoadedHome, s
         row[0] for row in home.sql("SELECT document_id FROM documents WHERE source_id = %s", source.source_id)
     }
     catalog = CatalogRemoval(home.settings.postgres_url)
-    catalog.hide(home.settings.tenant_id, source.source_id)
+    catalog.hide(home.settings.tenant_id, source.source_id, "operator:test")
     deliver_queued(
         home.settings
     )  # what the relay does; until then checks are closed, a membership being gone

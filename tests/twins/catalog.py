@@ -5,6 +5,7 @@ What SpiceDB must hold is computed from scratch after every change, so there is 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, field, replace
@@ -16,7 +17,7 @@ from adapters.catalog.mirror import Tuple, checked_name, member_tuple, relations
 from adapters.catalog.signatures import NEAR_DUPLICATE_SIMILARITY, similarity
 from cortex.documents import Acl, Grant, GrantKind, Membership, acl_sha256
 from cortex.edges import EdgeState, ResolvedEdge
-from cortex.errors import ChecksUnavailable, Conflict, Forbidden, InputError, NotFound
+from cortex.errors import ChecksUnavailable, Conflict, Forbidden, InputError, NotFound, Unauthenticated
 from cortex.evidence import Answer, Candidate, Hit, LaneScores, SearchResult
 from cortex.ports import (
     AclWrite,
@@ -69,6 +70,8 @@ class CatalogTwin:
     profiles: dict[tuple[str, str], tuple[int, Acl]] = field(default_factory=dict)
     edges: set[tuple[str, str, Membership]] = field(default_factory=set)  # tenant, asserting source, edge
     users: set[tuple[str, str]] = field(default_factory=set)
+    removed: set[tuple[str, str]] = field(default_factory=set)
+    readmitted_s: dict[tuple[str, str], float] = field(default_factory=dict)
     revisions: dict[str, int] = field(default_factory=dict)
     outbox: list[Queued] = field(default_factory=list)
     token: str = ""
@@ -290,13 +293,17 @@ class CatalogTwin:
         return self.profiles[key][0]
 
     def set_memberships(self, tenant_id: str, source_id: str, memberships: Iterable[Membership]) -> int:
-        wanted = {(tenant_id, source_id, membership) for membership in memberships}
+        wanted = {
+            (tenant_id, source_id, one) for one in memberships if not self._is_removed(tenant_id, one.member)
+        }
         present = {edge for edge in self.edges if edge[:2] == (tenant_id, source_id)}
         self._change(tenant_id, (self.edges - present) | wanted)
         return len(wanted ^ present)
 
     def add_membership(self, tenant_id: str, membership: Membership) -> bool:
         self.revisions.setdefault(tenant_id, 0)
+        if self._is_removed(tenant_id, membership.member):
+            raise Conflict("this person was removed", code="user.removed")
         return self._change(tenant_id, self.edges | {(tenant_id, "", membership)})
 
     def remove_membership(self, tenant_id: str, membership: Membership) -> bool:
@@ -304,13 +311,34 @@ class CatalogTwin:
             tenant_id, {edge for edge in self.edges if (edge[0], edge[2]) != (tenant_id, membership)}
         )
 
-    def ensure_users(self, tenant_id: str, user_ids: Iterable[str]) -> None:
+    def ensure_users(self, tenant_id: str, user_ids: Iterable[str], source_id: str = "") -> None:
         self.revisions.setdefault(tenant_id, 0)
-        new = {(tenant_id, checked_name(user_id)) for user_id in user_ids} - self.users
+        new = {(tenant_id, checked_name(user_id)) for user_id in user_ids} - self.users - self.removed
         if new:
             with self._telling_spicedb(tenant_id, gates_checks=True):
                 self.users |= new
             self.revisions[tenant_id] += 1
+
+    def admit_users(self, tenant_id: str, user_ids: Iterable[str]) -> None:
+        back = {(tenant_id, user_id) for user_id in user_ids} & self.removed
+        self.removed -= back
+        self.readmitted_s |= dict.fromkeys(back, time.time())
+        self.ensure_users(tenant_id, user_ids)
+
+    def remove_user(self, tenant_id: str, user_id: str) -> bool:
+        if (tenant_id, user_id) not in self.users | self.removed:
+            raise NotFound("this person is not registered", code="user.unknown")
+        if (tenant_id, user_id) in self.removed:
+            return False
+        self.removed.add((tenant_id, user_id))
+        with self._telling_spicedb(tenant_id, gates_checks=True):
+            self.users.discard((tenant_id, user_id))
+            self.edges = {edge for edge in self.edges if not self._is_removed(edge[0], edge[2].member)}
+        self.revisions[tenant_id] += 1
+        return True
+
+    def _is_removed(self, tenant_id: str, member: Grant) -> bool:
+        return member.kind is GrantKind.USER and (tenant_id, member.name) in self.removed
 
     def _change(self, tenant_id: str, edges: set[tuple[str, str, Membership]]) -> bool:
         """Replace the edges; says whether the graph is another one now."""
@@ -359,6 +387,10 @@ class CatalogTwin:
 
     async def permit(self, principal: Principal) -> Permit:
         tenant_id, user_id = principal.tenant_id, principal.user_id
+        if (tenant_id, user_id) in self.removed:
+            raise Unauthenticated("this account was removed", code="user.removed")
+        if principal.issued_at_s < int(self.readmitted_s.get((tenant_id, user_id), 0)):
+            raise Unauthenticated("this token is older than the removal", code="token.revoked")
         if (tenant_id, user_id) not in self.users:
             raise Forbidden("this account has no access here", code="user.unknown")
         closure = {Grant(GrantKind.USER, user_id), Grant(GrantKind.EVERYONE)}

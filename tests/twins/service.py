@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from cortex.api import FailureModel, RunModel, SourceModel
 from cortex.documents import Anchor
-from cortex.errors import CortexError, Forbidden, InputError, NotFound
+from cortex.errors import CortexError, Forbidden, InputError, NotFound, Unauthenticated
 from cortex.evidence import (
     Answer,
     AnswerEvent,
@@ -143,8 +143,11 @@ class TwinService:
     n_cancelled: int = 0
     answers: dict[str, str] = field(default_factory=dict)
     thumbs: list[tuple[str, bool, str]] = field(default_factory=list)
+    removed: set[str] = field(default_factory=set)
 
     async def admit(self, principal: Principal) -> None:
+        if principal.user_id in self.removed:
+            raise Unauthenticated("this account was removed", code="user.removed")
         if principal.user_id not in EVERYONE:
             raise Forbidden("this person is not registered here", code="user.unknown")
 

@@ -169,9 +169,15 @@ class TwinCatalog:
     def remove_membership(self, tenant_id: str, membership: Membership) -> bool:
         raise NotImplementedError
 
-    def ensure_users(self, tenant_id: str, user_ids: Iterable[str]) -> None:
+    def ensure_users(self, tenant_id: str, user_ids: Iterable[str], source_id: str = "") -> None:
         self.fuse.write()
         self.users |= set(user_ids)
+
+    def admit_users(self, tenant_id: str, user_ids: Iterable[str]) -> None:
+        raise NotImplementedError
+
+    def remove_user(self, tenant_id: str, user_id: str) -> bool:
+        raise NotImplementedError
 
     def tombstone(self, document_id: str) -> tuple[str, ...]:
         self.fuse.write()

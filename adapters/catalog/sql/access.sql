@@ -1,6 +1,6 @@
 -- name: user
--- Say whether a person is registered.
-SELECT created_at FROM users WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s;
+-- Say whether a person is registered, and since when removed.
+SELECT removed_at FROM users WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s;
 
 -- name: groups_of_user
 -- List a person's groups, through nested groups and circles, and whether the person is a member directly.
@@ -27,8 +27,8 @@ WHERE tenant_id = %(tenant_id)s AND profile_id = ANY(%(profile_ids)s::integer[])
   AND deleted_at IS NULL AND version_id IS NOT NULL;
 
 -- name: users
--- List a tenant's people.
-SELECT user_id FROM users WHERE tenant_id = %(tenant_id)s ORDER BY user_id;
+-- List a tenant's people, and whether they were removed.
+SELECT user_id, removed_at IS NOT NULL FROM users WHERE tenant_id = %(tenant_id)s ORDER BY user_id;
 
 -- name: edges
 -- List a tenant's group edges with who asserts them: the names of sources, or the operator.

@@ -8,7 +8,7 @@ RETURNING version_id, staged_version_id;
 
 -- name: hold_document
 -- Hold a known document's row until the transaction ends.
-SELECT d.tenant_id, d.version_id, d.staged_version_id, d.deleted_at IS NOT NULL,
+SELECT d.tenant_id, d.source_id, d.version_id, d.staged_version_id, d.deleted_at IS NOT NULL,
        v.content_sha256, s.content_sha256
 FROM documents d
 LEFT JOIN versions v ON v.version_id = d.version_id

@@ -27,7 +27,8 @@ SELECT name FROM schema_migrations ORDER BY number;
 
 -- name: newest_access_change
 -- Say when access changed last.
-SELECT greatest((SELECT max(acl_changed_at) FROM documents), (SELECT max(asserted_at) FROM tuples));
+SELECT greatest((SELECT max(acl_changed_at) FROM documents), (SELECT max(asserted_at) FROM tuples),
+                (SELECT max(greatest(removed_at, readmitted_at)) FROM users));
 
 -- name: has_rows
 -- Say whether a catalog holds anything.

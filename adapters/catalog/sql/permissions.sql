@@ -82,6 +82,34 @@ SELECT %(tenant_id)s, * FROM unnest(%(user_ids)s::text[])
 ON CONFLICT DO NOTHING
 RETURNING user_id;
 
+-- name: readmit_users
+-- Let people back in who had been removed; returns them.
+UPDATE users SET removed_at = NULL, readmitted_at = clock_timestamp()
+WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s) AND removed_at IS NOT NULL
+RETURNING user_id;
+
+-- name: remove_user
+-- Note that a person left.
+UPDATE users SET removed_at = clock_timestamp()
+WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s AND removed_at IS NULL;
+
+-- name: is_registered
+-- Say whether a person is known, removed or not.
+SELECT EXISTS (SELECT FROM users WHERE tenant_id = %(tenant_id)s AND user_id = %(user_id)s);
+
+-- name: removed_users
+-- Of some people, list those who were removed.
+SELECT user_id FROM users
+WHERE tenant_id = %(tenant_id)s AND user_id = ANY(%(user_ids)s) AND removed_at IS NOT NULL
+ORDER BY user_id;
+
+-- name: memberships_of_user
+-- List the groups that a person is in directly, whoever says so; everyone is one of them.
+SELECT DISTINCT resource_type, resource_name, relation, subject_type, subject_name
+FROM tuples
+WHERE tenant_id = %(tenant_id)s AND resource_type = 'group' AND relation = 'member'
+  AND subject_type = 'user' AND subject_name = %(user_id)s;
+
 -- name: lock_documents
 -- Create the identities that are new, and hold the rows until the transaction ends.
 INSERT INTO documents (document_id, tenant_id, source_id, external_id)

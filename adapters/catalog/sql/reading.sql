@@ -1,6 +1,7 @@
 -- name: access_state
--- Say whether a person is registered, and at which access revision and SpiceDB token the tenant stands.
-SELECT t.access_revision, p.token
+-- Say whether a person is registered or was removed, and at which access revision and SpiceDB token the tenant stands.
+SELECT t.access_revision, p.token, u.removed_at IS NOT NULL,
+       coalesce(floor(extract(epoch FROM u.readmitted_at))::bigint, 0)
 FROM tenants t
 JOIN users u ON u.tenant_id = t.tenant_id AND u.user_id = %(user_id)s
 CROSS JOIN permission_state p
@@ -74,11 +75,6 @@ FROM answers a
 WHERE a.answer_id = %(answer_id)s AND a.tenant_id = %(tenant_id)s AND a.user_id = %(user_id)s
 ON CONFLICT (answer_id) DO UPDATE
 SET is_helpful = excluded.is_helpful, comment = excluded.comment, given_at = now();
-
--- name: audit
--- Append one audit row.
-INSERT INTO audit (tenant_id, user_id, action, fields)
-VALUES (%(tenant_id)s, %(user_id)s, %(action)s, %(fields)s);
 
 -- name: ping
 -- Touch a table of the newest migration.

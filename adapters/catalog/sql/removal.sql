@@ -61,8 +61,3 @@ DELETE FROM sync_runs WHERE source_id = %(source_id)s;
 -- name: drop_source
 -- Forget a source.
 DELETE FROM sources WHERE source_id = %(source_id)s;
-
--- name: audit
--- Append one audit row.
-INSERT INTO audit (tenant_id, user_id, action, fields)
-VALUES (%(tenant_id)s, %(user_id)s, %(action)s, %(fields)s);

@@ -1,0 +1,155 @@
+"""`cortex access remove-user` on real engines: refused from the next request on, whatever sources say and while they are loaded."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import httpx
+import pytest
+
+from adapters.catalog.access import PostgresAccess
+from adapters.catalog.ingest import PostgresIngestCatalog
+from adapters.catalog.removal import SourceRow
+from adapters.spicedb.reader import SpiceDBReader
+from cortex.ids import tenant_object_id
+from cortex.ports import SourceConfig
+from cortex.principals import Principal
+from cortex.tokens import local_private_key, sign
+from data_jobs.consistency.check import check
+from data_jobs.ingest import ingest
+from data_jobs.parts import deliver_queued
+from data_jobs.remove_source import remove_source
+from data_jobs.sources import files_source
+from serve_apps.backend import open_backend
+from serve_apps.http import make_app
+from tests.services.loaded_home import TENANT, LoadedHome
+
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection"),  # loopback
+]
+
+
+@pytest.fixture
+def crew(home: LoadedHome, tmp_path: Path) -> Iterator[SourceConfig]:
+    """A source that names fay and gus: both in its group, and fay on a document of her own."""
+    (tmp_path / ".cortex-access.yaml").write_text(
+        "viewers: {groups: [crew]}\ngroups: {crew: {users: [fay, gus]}}\n"
+    )
+    (tmp_path / "log.md").write_text("The log says that the anchor was lifted at dawn.")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / ".cortex-access.yaml").write_text("viewers: {users: [fay]}\n")
+    (tmp_path / "own" / "note.md").write_text("A note about the anchor that fay alone may read.")
+    config = files_source(home.settings, tmp_path, name="crew")
+    assert ingest(home.settings, config).indexed == 2
+    yield config
+    remove_source(home.settings, SourceRow(config.source_id, "files", "crew"))
+
+
+def token(home: LoadedHome, user_id: str, age_s: float = 0.0) -> str:
+    key = local_private_key(home.settings)
+    return sign(Principal(TENANT, user_id), key, 3_600, now_s=time.time() - age_s)
+
+
+async def ask(home: LoadedHome, *tokens: str) -> list[tuple[int, object]]:
+    """Search over HTTP with each token: the status, and the titles found or the error's code."""
+    backend = await open_backend(home.settings)
+    transport = httpx.ASGITransport(make_app(backend, home.settings))
+    said: list[tuple[int, object]] = []
+    try:
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8642") as client:
+            for each in tokens:
+                headers = {"authorization": f"Bearer {each}"}
+                response = await client.post("/v1/search", json={"query": "anchor"}, headers=headers)
+                body = response.json()
+                found = sorted(hit["title"] for hit in body["hits"]) if response.is_success else body["code"]
+                said.append((response.status_code, found))
+    finally:
+        await backend.close()
+    return said
+
+
+def groups_in_spicedb(home: LoadedHome, user_id: str) -> set[str]:
+    """The groups that SpiceDB holds a person in."""
+    reader = SpiceDBReader(home.settings.spicedb_url, home.settings.spicedb_token.get_secret_value())
+    own = tenant_object_id(TENANT, user_id)
+    held = {
+        row.resource_id
+        for row in reader.relationships()
+        if row.subject_id == own and row.resource_type == "group"
+    }
+    reader.close()
+    return held
+
+
+def test_a_removed_person_finds_nothing_and_comes_back_by_the_operator_alone(
+    home: LoadedHome, crew: SourceConfig
+) -> None:
+    """Their old token is 401 on the next request; loads that name them again change nothing; others keep what they see."""
+    cortex = home.scratch.cortex
+    old, gus = token(home, "fay", age_s=60), token(home, "gus")
+    assert asyncio.run(ask(home, old, gus)) == [(200, ["log.md", "note.md"]), (200, ["log.md"])]
+    assert groups_in_spicedb(home, "fay") == {"default/crew", "default|everyone"}
+
+    ran = cortex("access", "remove-user", "fay")
+    assert (ran.code, ran.document) == (0, {"user": "fay", "changed": True})
+    assert asyncio.run(ask(home, old, token(home, "fay"), gus)) == [
+        (401, "user.removed"),
+        (401, "user.removed"),
+        (200, ["log.md"]),
+    ]
+    assert groups_in_spicedb(home, "fay") == set()
+    ingest(home.settings, crew)
+    assert cortex("access", "remove-user", "fay").document["changed"] is False
+    assert groups_in_spicedb(home, "fay") == set()
+    assert check(home.settings).differences == ()
+    access = PostgresAccess(home.settings.postgres_url)
+    shown = access.user(TENANT, "fay")
+    assert (shown.removed_at is None, shown.n_documents, shown.groups) == (False, 0, ())
+    assert "fay" in access.tenant(TENANT).removed and "fay" not in access.tenant(TENANT).users
+
+    assert cortex("access", "add-user", "fay").code == 0
+    assert asyncio.run(ask(home, old, token(home, "fay"))) == [(401, "token.revoked"), (200, ["note.md"])]
+    ingest(home.settings, crew)
+    assert asyncio.run(ask(home, token(home, "fay"))) == [(200, ["log.md", "note.md"])]
+    assert check(home.settings).differences == ()
+    events = cortex("access", "history", "--user", "fay", "--action", "user").document["events"]
+    assert [(event["action"], event["who"].partition(":")[0]) for event in events] == [
+        ("user.readmit", "operator"),
+        ("user.remove", "operator"),
+    ]
+
+
+def test_a_person_is_removed_while_a_load_names_them(home: LoadedHome, crew: SourceConfig) -> None:
+    """Whatever the load was doing at that moment, the person is out afterwards, and stays out."""
+    is_over = Event()
+
+    def load_again_and_again() -> int:
+        n = 0
+        while not is_over.is_set():
+            (Path(crew.options["root"]) / "log.md").write_text(f"The anchor was lifted, says edition {n}.")
+            assert ingest(home.settings, crew).failed == ()
+            n += 1
+        return n
+
+    catalog = PostgresIngestCatalog(home.settings.postgres_url)
+    with ThreadPoolExecutor(1) as pool:
+        loading = pool.submit(load_again_and_again)
+        try:
+            time.sleep(0.5)
+            assert catalog.remove_user(TENANT, "gus")
+            deliver_queued(home.settings)
+            said = asyncio.run(ask(home, token(home, "gus")))
+        finally:
+            is_over.set()
+            catalog.close()
+        assert loading.result() > 0
+    ingest(home.settings, crew)
+    assert [*said, *asyncio.run(ask(home, token(home, "gus")))] == [(401, "user.removed")] * 2
+    assert groups_in_spicedb(home, "gus") == set()
+    assert check(home.settings).differences == ()
