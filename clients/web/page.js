@@ -10,7 +10,7 @@ import { startSources } from "./sources.js";
 const MAX_RECENTS = 6;
 const state = { question: "", fragments: [], citations: new Map(), text: "", isAbstained: false, answerId: "", work: null,
   person: "", seen: { collections: new Set(), source_types: new Set() }, narrow: { collections: new Set(), source_types: new Set() },
-  recents: store("cortex.recents") ?? [] };
+  recents: [] };
 
 const mode = () => document.querySelector("input[name=mode]:checked").value;
 
@@ -31,13 +31,18 @@ async function ask(question) {
   }
 }
 
-function begin(question) {
+// Nothing of an earlier answer stays in the page, not even hidden: the next question may be another person's.
+function forget(question) {
   closeSource();
   Object.assign(state, { question, fragments: [], citations: new Map(), text: "", isAbstained: false, answerId: "" });
-  remember(question);
-  document.body.classList.add("asked");
   $("asked").textContent = question;
   for (const id of ["problem", "notices", "text", "follow-ups", "cards", "how"]) $(id).replaceChildren();
+}
+
+function begin(question) {
+  forget(question);
+  remember(question);
+  document.body.classList.add("asked");
   for (const id of ["after", "comment-form", "evidence", "recents"]) show($(id), false);
   $("answer").className = "answer working";
   show($("answer"));
@@ -193,10 +198,12 @@ function narrow(kind, value) {
   if (state.question) ask(state.question);
 }
 
-// Questions stay in this tab's memory; they are written to the device only if the person asks for it.
+// Questions stay in this tab's memory until the person changes; they are written to the device only if that one asks for it.
+const recentsOf = () => `cortex.recents.${state.person}`;
+
 function remember(question) {
   state.recents = [question, ...state.recents.filter((each) => each !== question)].slice(0, MAX_RECENTS);
-  if ($("remember").checked) store("cortex.recents", state.recents);
+  if ($("remember").checked) store(recentsOf(), state.recents);
 }
 
 function recents() {
@@ -232,14 +239,14 @@ function submit(text) {
 
 function clear() {
   state.work?.abort();
-  Object.assign(state, { question: "", fragments: [], text: "" });
+  forget("");
   for (const kind of Object.keys(state.narrow)) {
     state.narrow[kind].clear();
     state.seen[kind].clear();
   }
   document.body.classList.remove("asked");
-  for (const id of ["answer", "evidence", "filters"]) show($(id), false);
-  $("problem").replaceChildren();
+  for (const id of ["answer", "evidence"]) show($(id), false);
+  filters();
   $("question").value = "";
   grow();
   recents();
@@ -279,8 +286,13 @@ function onKey(event) {
 function changed(session) {
   const isOther = session?.user_id !== state.person;
   state.person = session?.user_id ?? "";
-  closeSource();
+  if (isOther) {
+    const kept = session && store(recentsOf());
+    $("remember").checked = Boolean(kept);
+    state.recents = kept || [];
+  }
   if (!session) return clear();
+  closeSource();
   for (const kind of Object.keys(state.seen)) state.seen[kind].clear();
   if (isOther && state.question) ask(state.question); // the same question, through the other person's eyes
   else {
@@ -321,8 +333,7 @@ function start() {
     document.documentElement.dataset.theme = isDark ? "light" : "dark";
     localStorage.setItem("cortex.theme", document.documentElement.dataset.theme);
   });
-  $("remember").checked = store("cortex.recents") !== null;
-  $("remember").addEventListener("change", () => store("cortex.recents", $("remember").checked ? state.recents : null));
+  $("remember").addEventListener("change", () => store(recentsOf(), $("remember").checked ? state.recents : null));
   document.addEventListener("keydown", onKey);
   startSources();
   startPeople(changed);

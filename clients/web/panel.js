@@ -27,6 +27,10 @@ export function closeSource() {
   if ($("panel").hidden) return false;
   latest++;
   show($("panel"), false);
+  head("", []);
+  $("panel-body").replaceChildren();
+  $("panel-place").textContent = "";
+  $("panel-link").removeAttribute("href");
   document.body.classList.remove("with-panel");
   if (returnTo?.isConnected) returnTo.focus({ preventScroll: true });
   return true;

@@ -66,6 +66,29 @@ def test_a_switched_person_sees_their_own_answer(open_page: OpenPage) -> None:
     expect(page.get_by_role("button", name="Sources")).to_be_hidden()
 
 
+def test_nothing_of_the_last_person_stays_in_the_page(open_page: OpenPage) -> None:
+    """After a switch and after signing out, no text, title, citation or question of the one before is left, hidden or not."""
+    page = open_page(ADA)
+    ask(page, SALARY)
+    page.locator("#text .chip").first.click()
+    expect(page.locator("#panel-body")).to_contain_text("82,000")
+    title = page.locator("#panel-title").inner_text()
+    page.keyboard.press("Escape")
+    page.locator("#account summary").click()
+    page.get_by_role("button", name=BEN).click()
+    expect(page.locator(".answer.abstained")).to_be_visible()
+    assert "82,000" not in page.content()
+    assert title not in page.content()
+    page.locator("#account summary").click()
+    page.get_by_role("button", name=ADA).click()
+    expect(page.locator("#text")).to_contain_text("82,000")
+    page.locator("#account summary").click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.locator("#sign-in")).to_be_visible()
+    for left in ("82,000", title, SALARY):
+        assert left not in page.content()
+
+
 def test_everything_works_from_the_keyboard(open_page: OpenPage) -> None:
     """Ask, move through evidence, open by number, close, clear: without a mouse, and focus comes back."""
     page = open_page(ADA)
