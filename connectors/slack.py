@@ -1,23 +1,28 @@
-"""The Slack connector: an export archive, or a workspace by the Web API; threads with their people and access.
+"""The Slack connector: an export archive, or a workspace by the Web API; threads and files with their people and access.
 
 Options: `root` (the path of an export, a zip or its folder) or `url` (the Web API, with the token of
-`CORTEX_SLACK_TOKEN`), and `domain` (acme of acme.slack.com, for an export). A cursor is the last item's last activity: the
+`CORTEX_SLACK_TOKEN`); for an export `domain` (acme of acme.slack.com), and `download` (`yes`: files that it only links to
+are had from Slack). A cursor is the last item's last activity: the
 next fetch lists the threads and days that changed after it. What was deleted is found by a fetch from the start.
 """
 
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 from connectors.slack_access import memberships
 from connectors.slack_events import read_event, verify
 from connectors.slack_listing import Listing
+from connectors.slack_messages import instant
 from connectors.slack_source import SlackSource
 from cortex.documents import NOBODY, Acl, Document, Grant, GrantKind, Item, Membership, ParsedBody
+from cortex.edges import EdgeSpace, Name
 from cortex.errors import InputError
 from cortex.ids import document_id
 from cortex.ports import Fetched, SourceConfig, WebhookEvent
@@ -40,6 +45,7 @@ class SlackConnector:
         self._config = config
         self._held: Listing | None = None
         self._latest: Listing | None = None
+        self._reader: SlackSource | None = None
 
     def fetch(self, cursor: str) -> Iterator[Fetched]:
         """List threads and days by their last activity, oldest first, and what cannot be read, with the reason.
@@ -53,25 +59,35 @@ class SlackConnector:
         yield from listing.items(after)
 
     def normalize(self, item: Item, parsed: ParsedBody, content_sha256: str) -> Document:
-        """Make the document of a thread or day; its author is who began it."""
-        config = self._config
+        """Make the document of a thread or day, whose author is who began it, or of a file shared in one."""
+        config, meta = self._config, item.meta
+        created_us = meta.get("created_us")
         return Document(
             document_id=document_id(config.tenant_id, config.source_id, item.external_id),
             tenant_id=config.tenant_id,
             source_id=config.source_id,
             external_id=item.external_id,
             source_type=self.source_type,
-            title=parsed.title or f"#{item.meta['channel']}",
+            title=meta.get("title") or parsed.title or meta.get("name") or f"#{meta['channel']}",
             media_type=item.media_type,
             content_sha256=content_sha256,
             permalink=item.meta["permalink"],
-            author=parsed.author,
-            created_at=parsed.created_at,
+            author=meta.get("author") or parsed.author,
+            created_at=instant(int(created_us)) if created_us else parsed.created_at,
             updated_at=item.modified_at,
             language=parsed.language,
             collection=config.collection,
-            meta={**parsed.meta, "channel": item.meta["channel"]},
+            meta={**parsed.meta, "channel": meta["channel"]},
+            edges=tuple(replace(edge, key=edge.target) for edge in parsed.edges if not created_us),
+            names=(Name(EdgeSpace.ATTACHMENT, item.external_id),) if created_us else (),
         )
+
+    def read(self, item: Item, max_bytes: int) -> bytes:
+        """Return the content of a file: from the export, or from Slack; raises Unparsable with the reason why not."""
+        if self._reader is None:
+            self._reader = self._source()
+            weakref.finalize(self, self._reader.close)
+        return self._reader.content(item, max_bytes)
 
     def acls(self, item: Item) -> Acl:
         """Let in the groups that the channel is open to; nobody when its members are unknown."""
@@ -105,14 +121,19 @@ class SlackConnector:
         return listing
 
     def _source(self) -> SlackSource:
-        options = self._config.options
+        options, token = self._config.options, settings().slack_token.get_secret_value()
         if url := options.get("url"):
             from connectors.slack_web import SlackWeb
 
-            return SlackWeb(url, settings().slack_token.get_secret_value())
+            return SlackWeb(url, token)
         from connectors.slack_export import SlackExport
 
-        return SlackExport(Path(options["root"]), options.get("domain", ""))
+        downloads = None
+        if options.get("download") == "yes":
+            from connectors.slack_download import Downloads
+
+            downloads = Downloads(token)
+        return SlackExport(Path(options["root"]), options.get("domain", ""), downloads)
 
 
 def _position(cursor: str) -> tuple[int, str]:

@@ -24,6 +24,7 @@ _PER_MINUTE = {
     "users.list": 20,
     "usergroups.list": 20,
     "conversations.members": 100,
+    "files.info": 100,
 }
 _PER_MINUTE_OTHERS = 50  # tier 3: history and replies
 _TIMEOUT_S = 30.0

@@ -5,6 +5,7 @@ See https://slack.com/help/articles/220556107. Private channels and direct messa
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from connectors.slack_archive import Archive, open_archive, read_json
+from connectors.slack_download import Downloads
+from connectors.slack_files import SharedFile
 from connectors.slack_model import (
     Channel,
     ChannelKind,
@@ -25,6 +28,7 @@ from connectors.slack_model import (
     word,
 )
 from connectors.slack_source import Raw
+from cortex.documents import Item
 from cortex.errors import InputError, Unparsable
 from cortex.ports import FetchFailure, Skipped
 
@@ -36,13 +40,16 @@ _CHANNELS = {
     "dms.json": ChannelKind.DM,
 }
 _USERGROUPS = "usergroups.json"
+# Tools that export with files keep each under its id: `__uploads/<id>/<name>`, `<channel>/attachments/<id>-<name>`.
+_FILE = re.compile(r"/(F[0-9A-Z]{2,})(?:/|-)[^/]+$")
 
 
 class SlackExport:
     """An export archive, packed or unpacked."""
 
-    def __init__(self, path: Path, domain: str = "") -> None:
+    def __init__(self, path: Path, domain: str = "", downloads: Downloads | None = None) -> None:
         self._domain = domain
+        self._downloads = downloads
         try:
             self._archive: Archive = open_archive(path)
         except Unparsable as error:
@@ -55,7 +62,8 @@ class SlackExport:
             self._folders.setdefault(folder, []).append(name)
         self._folder_of: dict[str, str] = {}
         self._failures: list[FetchFailure] = []
-        self._skipped: list[Skipped] = []
+        self._files = {found[1]: name for name in self._names if (found := _FILE.search(name))}
+        self._found: set[str] = set()
 
     def workspace(self) -> Workspace:
         """Read the lists at the top of the archive; a list that cannot be read stops the run: access depends on it."""
@@ -74,8 +82,19 @@ class SlackExport:
         return self._failures
 
     def skipped(self) -> list[Skipped]:
-        """Count the files that hold no messages."""
-        return self._skipped
+        """Count the files that hold no messages and that no message shares."""
+        lists = {self._prefix + name for name in (*_USERS, *_CHANNELS, _USERGROUPS)}
+        channels = set(self._folder_of.values())
+        unread = [
+            name.removeprefix(self._prefix)
+            for folder, names in self._folders.items()
+            for name in names
+            if (folder not in channels or not name.endswith(".json"))
+            and name not in lists
+            and name not in self._found
+        ]
+        reason = "files of the export that hold no messages"
+        return [Skipped("archive.not_read", reason, len(unread), min(unread))] if unread else []
 
     def messages(self, channel: Channel, since_us: int) -> Iterator[Raw | FetchFailure]:
         """List a channel's messages, file by file in the order of days; the whole channel, whatever `since_us` is."""
@@ -93,9 +112,29 @@ class SlackExport:
             for number, message in enumerate(listed, start=1):
                 yield Raw(f"{place}#{number}", message)
 
+    def find(self, file: SharedFile) -> str:
+        """Return the path of a file that lies in the archive under its id; empty when it does not."""
+        place = self._files.get(file.file_id, "")
+        self._found.add(place)
+        return place
+
+    def content(self, item: Item, max_bytes: int) -> bytes:
+        """Read a file from the archive, or from Slack if that was asked for."""
+        if place := item.meta["place"]:
+            content = self._archive.read(place)
+            if len(content) > max_bytes:
+                raise Unparsable(f"it has over {max_bytes:,} bytes", code="document.too_large")
+            return content
+        if self._downloads is None:
+            reason = "the export holds its address and not its content; with --download Slack is asked for it"
+            raise Unparsable(reason, code="file.not_exported")
+        return self._downloads.get(item.meta["url"], item.media_type, max_bytes)
+
     def close(self) -> None:
-        """Close the archive."""
+        """Close the archive, and the connections if there are any."""
         self._archive.close()
+        if self._downloads is not None:
+            self._downloads.close()
 
     def _find_prefix(self, path: Path) -> str:
         """Find the folder inside the archive that holds the lists: some tools pack the export's own folder."""
@@ -140,7 +179,7 @@ class SlackExport:
         return name if name and name in self._folders else channel.channel_id
 
     def _close_strays(self, channels: dict[str, Channel]) -> None:
-        """Load a folder that no list names too, with nobody to see it; count the files that hold no messages."""
+        """Load a folder that no list names too, with nobody to see it."""
         claims = Counter(self._folder_of.values())
         for channel_id, folder in self._folder_of.items():
             if claims[folder] > 1:  # whose messages are these? Nobody's, then
@@ -153,15 +192,3 @@ class SlackExport:
             if folder and folder not in known and days and "/" not in folder:
                 channels[folder] = Channel(folder, folder, ChannelKind.PRIVATE, None)
                 self._folder_of[folder] = folder
-        lists = {*_USERS, *_CHANNELS, _USERGROUPS}
-        unread = [
-            name.removeprefix(self._prefix)
-            for folder, names in self._folders.items()
-            for name in names
-            if (folder not in self._folder_of.values() or not name.endswith(".json"))
-            and name.removeprefix(self._prefix) not in lists
-        ]
-        self._skipped = []
-        if unread:
-            reason = "files of the export that hold no messages"
-            self._skipped.append(Skipped("archive.not_read", reason, len(unread), min(unread)))

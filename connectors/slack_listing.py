@@ -11,16 +11,17 @@ import tempfile
 import time
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from connectors.slack_access import viewers
-from connectors.slack_messages import Notes, instant, read_messages, skipped_messages
+from connectors.slack_files import HIDDEN_REASON, FileState, SharedFile, skipped_file
+from connectors.slack_messages import Notes, Said, instant, read_messages, skipped_messages
 from connectors.slack_model import Channel, Workspace
 from connectors.slack_source import Raw, SlackSource
 from connectors.slack_text import Renderer
-from connectors.slack_threads import Unit, units
+from connectors.slack_threads import Unit, file_item_id, permalink, units
 from cortex.conversations import MEDIA_TYPE
 from cortex.documents import Item
 from cortex.ports import FetchFailure
@@ -30,11 +31,12 @@ _DAY_US = 86_400_000_000
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Place:
-    """Where an item stands in the order, and where its content waits."""
+    """Where an item stands in the order, and where its content waits; a file's is read from its source when needed."""
 
-    active_us: int
+    rank_us: int
     external_id: str
-    offset: int = field(compare=False)
+    media_type: str = field(compare=False)
+    offset: int | None = field(compare=False)
     size_bytes: int = field(compare=False)
     meta: dict[str, str] = field(compare=False)
 
@@ -48,41 +50,51 @@ class Listing:
         self._size = 0
         self._places: list[_Place] = []
         self._horizon_us = int(time.time() * 1_000_000) + _DAY_US
-        left_out: Counter[str] = Counter()
+        self._left_out: Counter[str] = Counter()
+        self._files_left_out: dict[FileState, list[str]] = {}
         self.workspace: Workspace = source.workspace()
         self.failures = list(source.problems())
         for _, channel in sorted(self.workspace.channels.items()):
-            left_out += self._read(source, channel, since_us)
+            self._read(source, channel, since_us)
         self._places.sort()
-        self.skipped = [*source.skipped(), *skipped_messages(left_out)]
+        files = (skipped_file(state, len(ids), ids[0]) for state, ids in self._files_left_out.items())
+        self.skipped = [*source.skipped(), *skipped_messages(self._left_out), *files]
 
     def items(self, after: tuple[int, str]) -> Iterator[Item]:
         """Yield the items after a place of the order."""
         for place in self._places:
-            if (place.active_us, place.external_id) > after:
-                self._spool.seek(place.offset)
+            if (place.rank_us, place.external_id) > after:
                 yield Item(
                     place.external_id,
-                    MEDIA_TYPE,
-                    content=self._spool.read(place.size_bytes),
+                    place.media_type,
+                    content=self._content(place),
                     modified_at=instant(int(place.meta["active_us"])),
                     size_bytes=place.size_bytes,
                     meta=place.meta,
                 )
 
-    def _read(self, source: SlackSource, channel: Channel, since_us: int) -> Counter[str]:
-        """Read a channel; returns how many of its messages are left out, by kind."""
+    def _content(self, place: _Place) -> bytes | None:
+        if place.offset is None:
+            return None
+        self._spool.seek(place.offset)
+        return self._spool.read(place.size_bytes)
+
+    def _read(self, source: SlackSource, channel: Channel, since_us: int) -> None:
         allowed = viewers(self.workspace, channel)
         if not allowed:
             reason = "its members are unknown; what is in it is loaded, and nobody may see it"
             self.failures.append(FetchFailure(channel.channel_id, "access.unknown", reason))
         notes = Notes()
         raws = self._usable(source.messages(channel, since_us))
-        said = read_messages(raws, Renderer(self.workspace, channel), notes)
+        renderer = Renderer(self.workspace, channel)
+        said = read_messages(raws, renderer, notes)
+        about = {"channel": channel.name, "viewers": " ".join(allowed)}
         for unit in units(self.workspace, channel, said):
-            self._keep(unit, channel, allowed)
+            self._keep(unit, about)
+        for file, one in _shared(said).values():
+            self._keep_file(source, renderer, file, one, about)
+        self._left_out += notes.skipped
         self.failures += [FetchFailure(place, "message.malformed", reason) for place, reason in notes.broken]
-        return notes.skipped
 
     def _usable(self, found: Iterator[Raw | FetchFailure]) -> Iterator[tuple[str, Any]]:
         for each in found:
@@ -91,18 +103,58 @@ class Listing:
             else:
                 yield each.place, each.message
 
-    def _keep(self, unit: Unit, channel: Channel, allowed: tuple[str, ...]) -> None:
+    def _keep(self, unit: Unit, about: Mapping[str, str]) -> None:
         content = unit.conversation.to_bytes()
         self._spool.seek(self._size)
         self._spool.write(content)
-        # A date far ahead (a clock that ran fast) would push the cursor past everything that comes after it.
-        rank_us = unit.active_us if unit.active_us <= self._horizon_us else 0
-        meta = {
-            "active_us": str(unit.active_us),
-            "rank_us": str(rank_us),
-            "channel": channel.name,
-            "permalink": unit.permalink,
-            "viewers": " ".join(allowed),
-        }
-        self._places.append(_Place(rank_us, unit.external_id, self._size, len(content), meta))
+        meta = {"permalink": unit.permalink, **about}
+        self._add(unit.external_id, MEDIA_TYPE, unit.active_us, meta, len(content), self._size)
         self._size += len(content)
+
+    def _keep_file(
+        self, source: SlackSource, renderer: Renderer, file: SharedFile, one: Said, about: Mapping[str, str]
+    ) -> None:
+        """Keep what becomes a document; what does not is reported, or counted as left out."""
+        channel = renderer.channel
+        external_id = file_item_id(channel, file.file_id)
+        if file.state is FileState.HIDDEN:
+            self.failures.append(FetchFailure(external_id, "file.hidden", HIDDEN_REASON))
+        elif not file.is_readable:
+            self._files_left_out.setdefault(file.state, []).append(external_id)
+        else:
+            address = permalink(self.workspace, channel.channel_id, one.ts, one.thread_ts)
+            meta = {
+                "permalink": file.permalink if file.permalink.startswith("https://") else address,
+                "file_id": file.file_id,
+                "fingerprint": f"{file.file_id}:{file.version}",
+                "name": file.name,
+                "title": file.title,
+                "author": renderer.person(file.user_id) if file.user_id else one.speaker,
+                "created_us": str(file.created_s * 1_000_000 or one.at_us),
+                "place": source.find(file),
+                "url": file.url,
+                **about,
+            }
+            self._add(external_id, file.media_type, one.active_us, meta, file.size_bytes)
+
+    def _add(
+        self,
+        external_id: str,
+        media_type: str,
+        active_us: int,
+        meta: Mapping[str, str],
+        size_bytes: int,
+        offset: int | None = None,
+    ) -> None:
+        # A date far ahead (a clock that ran fast) would push the cursor past everything that comes after it.
+        rank_us = active_us if active_us <= self._horizon_us else 0
+        placed = {**meta, "active_us": str(active_us), "rank_us": str(rank_us)}
+        self._places.append(_Place(rank_us, external_id, media_type, offset, size_bytes, placed))
+
+
+def _shared(said: Mapping[str, Said]) -> dict[str, tuple[SharedFile, Said]]:
+    """Find each file of a channel with the last active message that shares it, and as that one shows it."""
+    found: dict[str, tuple[SharedFile, Said]] = {}
+    for one in sorted(said.values(), key=lambda one: one.active_us):
+        found.update({file.file_id: (file, one) for file in one.files})
+    return found

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from connectors.slack_files import SharedFile, read_files
 from connectors.slack_model import arr, obj, word
 from connectors.slack_text import Renderer
 from cortex.ports import Skipped
@@ -67,11 +68,17 @@ class Said:
     text: str
     edited_us: int = 0
     reply_ts: tuple[str, ...] = ()
+    files: tuple[SharedFile, ...] = ()
 
     @property
     def at_us(self) -> int:
         """When it was written, in microseconds since 1970."""
         return micros(self.ts)
+
+    @property
+    def active_us(self) -> int:
+        """When it was written or last edited."""
+        return max(self.at_us, self.edited_us)
 
     @property
     def at(self) -> datetime:
@@ -176,6 +183,7 @@ def _said(raw: dict[str, Any], ts: str, renderer: Renderer) -> Said:
         renderer.message(raw),
         micros(edited_ts) if edited_ts else 0,
         replies,
+        read_files(raw),
     )
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from connectors.slack_files import SharedFile
 from connectors.slack_model import Channel, Workspace
+from cortex.documents import Item
 from cortex.ports import FetchFailure, Skipped
 
 
@@ -35,6 +37,12 @@ class SlackSource(Protocol):
 
         A failure under the channel's id with a code ending in `.unreadable` says that some are out of sight.
         """
+
+    def find(self, file: SharedFile) -> str:
+        """Return where a file's content lies in the source itself; empty when it has to be downloaded."""
+
+    def content(self, item: Item, max_bytes: int) -> bytes:
+        """Return the content of a file's item; raises Unparsable with the reason why not."""
 
     def close(self) -> None:
         """Let go of files and connections."""

@@ -28,7 +28,7 @@ class Renderer:
 
     def __init__(self, workspace: Workspace, channel: Channel) -> None:
         self._workspace = workspace
-        self._channel = channel
+        self.channel = channel
 
     def message(self, raw: dict[str, Any]) -> str:
         """Return all that a reader sees of a message, in the order of the screen."""
@@ -73,8 +73,8 @@ class Renderer:
 
     def _channel_name(self, channel_id: str, label: str = "") -> str:
         channel = self._workspace.channels.get(channel_id)
-        if channel_id == self._channel.channel_id:
-            return self._channel.name
+        if channel_id == self.channel.channel_id:
+            return self.channel.name
         if channel is None:
             return label or channel_id
         return channel.name if channel.kind is ChannelKind.PUBLIC else "private-channel"

@@ -63,6 +63,11 @@ def place_of(workspace: Workspace, channel: Channel) -> str:
     return f"#{channel.name}"
 
 
+def file_item_id(channel: Channel, file_id: str) -> str:
+    """Return the id of a file's item: it belongs to the conversation, as its messages do."""
+    return f"{channel.channel_id}/{file_id}"
+
+
 def mark_of(ts: str) -> str:
     """Return what a message's permalink ends in: `p` and its id without the point."""
     return f"p{ts.replace('.', '')}"
@@ -79,13 +84,18 @@ def _unit(
     workspace: Workspace, channel: Channel, name: str, messages: Iterable[Said], title: str, thread_ts: str
 ) -> Unit:
     listed = list(messages)
-    turns = tuple(Turn(one.speaker, one.text, one.at, mark_of(one.ts)) for one in listed)
+    turns = tuple(_turn(channel, one) for one in listed)
     return Unit(
         external_id=f"{channel.channel_id}/{name}",
         permalink=permalink(workspace, channel.channel_id, listed[0].ts, thread_ts),
-        active_us=max(max(one.at_us, one.edited_us) for one in listed),
+        active_us=max(one.active_us for one in listed),
         conversation=Conversation(title, turns),
     )
+
+
+def _turn(channel: Channel, one: Said) -> Turn:
+    shared = tuple(file_item_id(channel, file.file_id) for file in one.files if file.is_readable)
+    return Turn(one.speaker, one.text, one.at, mark_of(one.ts), shared)
 
 
 def _first_line(text: str) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from connectors.slack_api import SlackApi
+from connectors.slack_download import Downloads
+from connectors.slack_files import SharedFile, read_files
 from connectors.slack_messages import micros, read_ts
 from connectors.slack_model import (
     Channel,
@@ -21,7 +23,8 @@ from connectors.slack_model import (
     word,
 )
 from connectors.slack_source import Raw
-from cortex.errors import Misconfigured, NotFound
+from cortex.documents import Item
+from cortex.errors import CortexError, Misconfigured, NotFound, Unparsable
 from cortex.ports import FetchFailure, Skipped
 
 _KINDS = "public_channel,private_channel,mpim,im"
@@ -33,6 +36,7 @@ class SlackWeb:
 
     def __init__(self, url: str, token: str) -> None:
         self._api = SlackApi(url, token)
+        self._downloads = Downloads(token, url)
         self._failures: list[FetchFailure] = []
 
     def workspace(self) -> Workspace:
@@ -65,9 +69,27 @@ class SlackWeb:
                 channel_id, "channel.unreadable", f"{error.message}; invite the app to the channel"
             )
 
+    def find(self, file: SharedFile) -> str:
+        """Return nothing: a workspace's files have to be downloaded."""
+        return ""
+
+    def content(self, item: Item, max_bytes: int) -> bytes:
+        """Download a file; where its message gives no address, ask for the file itself."""
+        try:
+            url = item.meta["url"] or self._address(item.meta["file_id"])
+        except CortexError as error:
+            raise Unparsable(error.message, code="file.refused") from error
+        return self._downloads.get(url, item.media_type, max_bytes)
+
     def close(self) -> None:
         """Close the connections."""
         self._api.close()
+        self._downloads.close()
+
+    def _address(self, file_id: str) -> str:
+        return "".join(
+            file.url for file in read_files({"file": self._api.call("files.info", file=file_id)["file"]})
+        )
 
     def _replies(self, channel_id: str, root: dict[str, Any], since_us: int) -> Iterator[Raw]:
         """List a thread's replies, unless the last one is older than what is asked for."""

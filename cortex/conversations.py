@@ -1,6 +1,7 @@
 """Conversations: a thread of any chat as one document, turn by turn; what chat connectors write and one parser reads.
 
-As bytes it is UTF-8 JSON under the media type below: `{"title", "turns": [{"speaker", "text", "at", "mark"}]}`.
+As bytes it is UTF-8 JSON under the media type below: `{"title", "turns": [{"speaker", "text", "at", "mark"}]}`, a turn
+that shares files with their ids as `files`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ MEDIA_TYPE = "application/vnd.cortex.conversation+json"
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one person said at once. `mark` is the message's own last part in the permalink of its conversation."""
+    """What one person said at once. `mark` is the message's own last part in the permalink of its conversation.
+
+    `files` are the external ids of the documents that it shares.
+    """
 
     speaker: str
     text: str
     at: datetime
     mark: str
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class Conversation:
         """Write it; equal conversations give equal bytes. A lone surrogate, which UTF-8 cannot hold, becomes `?`."""
         turns = [
             {"speaker": turn.speaker, "text": turn.text, "at": turn.at.isoformat(), "mark": turn.mark}
+            | ({"files": list(turn.files)} if turn.files else {})
             for turn in self.turns
         ]
         text = json.dumps({"title": self.title, "turns": turns}, ensure_ascii=False, separators=(",", ":"))
@@ -46,7 +52,13 @@ class Conversation:
         try:
             given = json.loads(content)
             turns = [
-                Turn(turn["speaker"], turn["text"], datetime.fromisoformat(turn["at"]), turn["mark"])
+                Turn(
+                    turn["speaker"],
+                    turn["text"],
+                    datetime.fromisoformat(turn["at"]),
+                    turn["mark"],
+                    tuple(turn.get("files", ())),
+                )
                 for turn in given["turns"]
             ]
             return cls(given["title"], tuple(turns))

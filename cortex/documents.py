@@ -64,7 +64,8 @@ class Item:
     """One thing listed by a connector's fetch, before its content is read.
 
     `external_id` is the source's stable id of it (for files: the POSIX path relative to the root). Content comes
-    from `path` (read late, in a child process) or from `content`; exactly one is set.
+    from `path` or from `content`, of which at most one is set; when neither is, from the connector (`ContentReader`).
+    In `meta`, `fingerprint` states the item's version without its content, `name` the file name that tells its format.
     """
 
     external_id: str

@@ -25,8 +25,8 @@ class EdgeSpace(StrEnum):
     """In which space of names a target is looked up, within its source.
 
     `note`: by file name, path ending, title or alias. `path`: by its whole path. `id`: by an id of its own.
-    `reference`: by a URL or citation key that a note says it is about. `tag` and `attachment` (pictures, sound, film):
-    these name no document.
+    `reference`: by a URL or citation key that a note says it is about. `tag`: it names no document. `attachment`: a file
+    that goes with the text; pictures, sound and film are no documents.
     """
 
     NOTE = "note"

@@ -95,6 +95,13 @@ class Connector(Protocol):
         """Verify and read a push; an unsigned or forged one raises Unauthenticated and yields nothing."""
 
 
+class ContentReader(Protocol):
+    """What a connector offers besides when it lists items without path and content, because fetching those costs."""
+
+    def read(self, item: Item, max_bytes: int) -> bytes:
+        """Return an item's content, in any process that built the connector; raises Unparsable with the reason."""
+
+
 # ------------------------------------------------------------------------------------------------------- models
 
 

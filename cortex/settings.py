@@ -237,7 +237,17 @@ def _running_engines(state_path: Path) -> dict[str, str]:
     return {name.removeprefix("CORTEX_").lower(): str(value) for name, value in env.items()}
 
 
+_given: Settings | None = None
+
+
 @lru_cache(maxsize=1)
 def settings() -> Settings:
     """The process's settings, read once. Subprocesses get engine URLs through their environment."""
-    return read_settings()
+    return _given or read_settings()
+
+
+def adopt(given: Settings) -> None:
+    """Make these the process's settings: a worker elsewhere goes by those of the program that sent it."""
+    global _given
+    _given = given
+    settings.cache_clear()

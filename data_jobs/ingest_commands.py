@@ -90,14 +90,15 @@ def ingest_files(path: Path, access: str, naming: Naming) -> SourceConfig:
 @ingest.command("slack")
 @click.argument("path_or_url")
 @click.option("--domain", default="", help="acme of acme.slack.com, for the links of an export.")
+@click.option("--download", is_flag=True, help="Have the files that an export only links to from Slack.")
 @loads
-def ingest_slack(path_or_url: str, domain: str, naming: Naming) -> SourceConfig:
+def ingest_slack(path_or_url: str, domain: str, download: bool, naming: Naming) -> SourceConfig:
     """Load a Slack export (a zip or its folder), or a workspace by its Web API: https://slack.com/api/.
 
-    Threads are loaded with their access: a private channel is for its members. The API's token comes from
+    Threads and shared files are loaded with their access: a private channel is for its members. The API's token comes from
     CORTEX_SLACK_TOKEN alone.
     """
-    return slack_source(settings(), path_or_url, naming, domain)
+    return slack_source(settings(), path_or_url, naming, domain, downloads=download)
 
 
 @ingest.command("vault")

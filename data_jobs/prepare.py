@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from cortex.documents import ParsedBody
 from cortex.errors import Unparsable
 from cortex.ids import sha256_hex
-from cortex.ports import Connector, ObjectStore
+from cortex.ports import Connector, ContentReader, ObjectStore
 from data_jobs.fingerprints import has_same_recipe
 from data_jobs.rows import Row
 from data_jobs.stages.chunk import ChunkStage
@@ -36,12 +37,12 @@ class PrepareStage:
 
     def __call__(self, row: Row) -> Row:
         """Return the row with document, signature and chunks, or marked unchanged; raises Unparsable."""
-        content = read(row.item, self._max_file_bytes)
+        content = self._content(row)
         row = replace(row, content_sha256=sha256_hex(content))
         if is_same_content(row):
             return replace(row.lightened(), is_unchanged=True)
         # An id that is no file name says nothing of the format: then the media type does.
-        name = row.item.external_id.rpartition("/")[2] if row.item.path else ""
+        name = row.item.meta.get("name") or (row.item.external_id.rpartition("/")[2] if row.item.path else "")
         parsed = self._parse.parse(content, name, row.item.media_type)
         if not isinstance(parsed, ParsedBody):
             return row.failed(parsed.code.value, parsed.reason)
@@ -57,6 +58,11 @@ class PrepareStage:
             chunks=chunks,
             n_chunks=len(chunks),
         )
+
+    def _content(self, row: Row) -> bytes:
+        if row.item.path is None and row.item.content is None:
+            return cast(ContentReader, self._connector).read(row.item, self._max_file_bytes)
+        return read(row.item, self._max_file_bytes)
 
 
 def is_same_content(row: Row) -> bool:

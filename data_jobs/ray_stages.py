@@ -16,7 +16,7 @@ from connectors.registry import build_connector
 from cortex.chunks import Chunk
 from cortex.documents import NOBODY, Item
 from cortex.ports import SourceConfig
-from cortex.settings import Settings
+from cortex.settings import Settings, adopt
 from cortex.telemetry import setup_logging
 from data_jobs.attempts import DEATHS_UNTIL_POISON, POISON, Attempts
 from data_jobs.checkpoint import Checkpoint, Embedded, Part
@@ -135,4 +135,5 @@ def _by_document(chunks: list[Chunk]) -> list[Row]:
 
 def _settle_in(job: Job) -> None:
     os.nice(_NICENESS)
+    adopt(job.settings)
     setup_logging(job.settings.log_level)

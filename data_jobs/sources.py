@@ -30,13 +30,15 @@ def files_source(
     return described(given, "files", Naming(name or str(root), collection), options)
 
 
-def slack_source(given: Settings, place: str, naming: Naming, domain: str = "") -> SourceConfig:
+def slack_source(
+    given: Settings, place: str, naming: Naming, domain: str = "", *, downloads: bool = False
+) -> SourceConfig:
     """Describe a Slack export or workspace as a source; raises InputError when it is neither a file, folder nor URL."""
     if place.startswith(("http://", "https://")):
         options = {"url": place}
     else:
         place = str(existing_place(given, Path(place)))
-        options = {"root": place, "domain": domain}
+        options = {"root": place, "domain": domain} | ({"download": "yes"} if downloads else {})
     return described(given, "slack", Naming(naming.name or place, naming.collection), options)
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from cortex.conversations import Conversation
 from cortex.documents import Anchor, BlockKind, ParsedBody
+from cortex.edges import Edge, EdgeKind, EdgeSpace
 from cortex.errors import Unparsable
 from data_jobs.parsers.body import BodyBuilder
 from data_jobs.parsers.failures import FailureCode, unparsable
@@ -20,9 +24,17 @@ def parse_conversation(content: bytes, name: str) -> ParsedBody:
         line = f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text
         builder.add(BlockKind.TURN, line, Anchor("message", number, number, turn.mark), speaker=turn.speaker)
     first, last = conversation.turns[:1], conversation.turns[-1:]
-    return builder.finish(
+    parsed = builder.finish(
         title=conversation.title,
         author="".join(turn.speaker for turn in first),
         created_at=next((turn.at for turn in first), None),
         updated_at=next((turn.at for turn in last), None),
     )
+    return replace(parsed, edges=tuple(_shared(conversation, parsed)))
+
+
+def _shared(conversation: Conversation, parsed: ParsedBody) -> Iterator[Edge]:
+    """Link each turn to the files it shares; the whole turn is what says so."""
+    for block in parsed.blocks:
+        for file_id in conversation.turns[block.anchor.start - 1].files:
+            yield Edge(EdgeKind.EMBED, EdgeSpace.ATTACHMENT, file_id, block.byte_start, block.byte_end)

@@ -65,7 +65,7 @@ async def test_a_recorded_archive_is_loaded_whole_and_once(settings: Settings) -
     """Every day of a real export is indexed, what is not is named, a second load changes nothing."""
     first, second = load(settings, str(ARCHIVE)), load(settings, str(ARCHIVE))
     assert (counts(first), counts(second)) == ((18, 0, 0), (0, 18, 0))
-    assert first.failed == ()
+    assert [failed.code for failed in first.failed] == ["file.not_exported"] * 3
     assert {kind.code: kind.n for kind in first.skipped} == {
         "archive.not_read": 1,
         "message.bot_add": 3,
@@ -87,9 +87,26 @@ async def test_a_private_channel_is_for_its_members_until_they_leave(settings: S
         assert thread not in await found(settings, "ben@acme.example", SECRET)
 
         workspace.members["G0SEC"].remove("U0YUKI")
-        assert counts(load(settings, workspace.url)) == (0, 7, 0)
+        assert counts(load(settings, workspace.url)) == (0, 8, 0)
         assert thread not in await found(settings, "yuki@acme.example", SECRET)
         assert thread in await found(settings, "ana@acme.example", SECRET)
+
+
+async def test_a_shared_file_is_found_by_those_of_its_channel(settings: Settings) -> None:
+    """What a file in a private channel says is for the channel's members; its thread leads to it, a second load reads nothing."""
+    workspace = Workspace.of_export(EXPORT)
+    with serving(workspace):
+        report = load(settings, workspace.url)
+        assert (report.indexed, report.links.resolved) == (8, 1)
+        question = "When is the second instalment paid?"
+        assert "The offer, in full" in [
+            title for title, _ in await found(settings, "yuki@acme.example", question)
+        ]
+        titles = [title for title, _ in await found(settings, "ben@acme.example", question)]
+        assert "The offer, in full" not in titles
+        workspace.calls.clear()
+        assert counts(load(settings, workspace.url)) == (0, 8, 0)
+        assert [method for method, _ in workspace.calls if method == "GET"] == []
 
 
 async def test_guests_and_leavers_find_what_slack_shows_them(settings: Settings) -> None:

@@ -38,6 +38,7 @@ class Workspace:
     members: dict[str, list[str]]
     messages: dict[str, list[dict[str, Any]]]
     usergroups: list[dict[str, Any]] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)  # by id
     url: str = ""
     pauses: dict[str, list[str]] = field(default_factory=dict)  # method: Retry-After of its next calls
     errors: dict[str, str] = field(default_factory=dict)  # method, or method and channel: error
@@ -55,7 +56,8 @@ class Workspace:
                 folder = root / (raw.get("name") or raw["id"])
                 days = [_day(path) for path in sorted(folder.glob("*.json"))]
                 messages[raw["id"]] = [message for day in days for message in day]
-        made = cls(json.loads((root / "users.json").read_text()), channels, members, messages)
+        files = {path.parent.name: path.read_bytes() for path in root.glob("__uploads/*/*")}
+        made = cls(json.loads((root / "users.json").read_text()), channels, members, messages, files=files)
         made.errors = {
             f"conversations.members {raw['id']}": "channel_not_found"
             for raw in channels
@@ -86,6 +88,12 @@ class Workspace:
                     "MessagePayload", "messages", self._thread(given["channel"], given["ts"]), given
                 )
         return {"ok": False, "error": "unknown_method"}
+
+    def show_files(self, origin: str) -> None:
+        """Give every file in a message its address at this server."""
+        for raw in (raw for messages in self.messages.values() for raw in messages):
+            for file in raw.get("files", []):
+                file["url_private"] = f"{origin}/files/{file['id']}"
 
     def _history(self, given: Mapping[str, str]) -> list[dict[str, Any]]:
         """Give roots and single messages, newest first; replies are in their threads alone."""
@@ -153,8 +161,22 @@ def serving(workspace: Workspace) -> Iterator[Workspace]:
             else:
                 self._send(200, workspace.answer(method, given))
 
+        def do_GET(self) -> None:
+            workspace.calls.append(("GET", {"path": self.path}))
+            content = workspace.files.get(self.path.rpartition("/")[2])
+            if statuses := workspace.statuses.get("GET"):
+                self._send(statuses.pop(0), {"ok": False}, {"Retry-After": "3"})
+            elif self.headers["Authorization"] != f"Bearer {TOKEN}":
+                self._send_bytes(200, b"<html>Sign in", {"Content-Type": "text/html; charset=utf-8"})
+            elif content is None:
+                self._send(404, {"ok": False})
+            else:
+                self._send_bytes(200, content, {"Content-Type": "application/octet-stream"})
+
         def _send(self, status: int, body: dict[str, Any], headers: Mapping[str, str] = {}) -> None:
-            content = json.dumps(body).encode()
+            self._send_bytes(status, json.dumps(body).encode(), headers)
+
+        def _send_bytes(self, status: int, content: bytes, headers: Mapping[str, str]) -> None:
             self.send_response(status)
             for name, value in {"Content-Length": str(len(content)), **headers}.items():
                 self.send_header(name, value)
@@ -169,6 +191,7 @@ def serving(workspace: Workspace) -> Iterator[Workspace]:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         workspace.url = f"http://127.0.0.1:{server.server_port}/api/"
+        workspace.show_files(f"http://127.0.0.1:{server.server_port}")
         try:
             yield workspace
         finally:

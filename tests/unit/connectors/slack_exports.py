@@ -86,4 +86,5 @@ def spoken(item: Item) -> list[tuple[str, str]]:
 
 def text_of(root: Path) -> str:
     """Return everything that is said in an export."""
-    return "\n".join(text for item in items(root).values() for _, text in spoken(item))
+    said = [spoken(item) for item in items(root).values() if item.content is not None]
+    return "\n".join(text for turns in said for _, text in turns)

@@ -15,7 +15,7 @@ import pytest
 from connectors.slack_messages import Notes, read_messages
 from connectors.slack_model import Channel, ChannelKind, Workspace
 from connectors.slack_text import Renderer
-from tests.unit.connectors.slack_exports import failures, left_out, text_of
+from tests.unit.connectors.slack_exports import failures, items, left_out, text_of
 
 DATA = Path(os.environ.get("CORTEX_EVAL_DATA", Path(__file__).parents[4] / "shared" / "data")) / "connectors"
 EVENTS = DATA / "slack_sdk_samples" / "events"
@@ -92,4 +92,6 @@ def test_every_message_of_the_recorded_archive_is_indexed_or_counted() -> None:
         lost += any(word not in said for word in words)
     assert (sum(map(len, days)), lost) == (158, 11)
     assert failures(ARCHIVE) == []
+    addresses = [item.meta["url"] for item in items(ARCHIVE).values() if item.content is None]
+    assert (len(addresses), {url[:24] for url in addresses}) == (3, {"https://files.slack.com/"})
     assert sum(n for code, n in left_out(ARCHIVE).items() if code.startswith("message.")) == 11

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +72,13 @@ def items(source: SlackConnector, cursor: str = "") -> list[Item]:
     return [found for found in source.fetch(cursor) if isinstance(found, Item)]
 
 
+def elsewhere(item: Item) -> Item:
+    """Leave out where a file's content is to be had: that is where the two ways differ."""
+    return replace(
+        item, meta={name: value for name, value in item.meta.items() if name not in ("place", "url")}
+    )
+
+
 def failures(source: SlackConnector) -> set[tuple[str, str]]:
     return {(found.external_id, found.code) for found in source.fetch("") if isinstance(found, FetchFailure)}
 
@@ -79,7 +86,7 @@ def failures(source: SlackConnector) -> set[tuple[str, str]]:
 def test_the_api_and_the_export_are_the_same_source(workspace: Workspace, export: Path) -> None:
     """One workspace read both ways gives the same items, access lists, groups and reports, page by page."""
     by_api, by_export = web(workspace), connector(export, domain="acme")
-    assert items(by_api) == items(by_export)
+    assert [elsewhere(item) for item in items(by_api)] == [elsewhere(item) for item in items(by_export)]
     assert list(by_api.memberships()) == list(by_export.memberships())
     assert failures(web(workspace)) == failures(connector(export))
     assert max(given.get("limit", "") for _, given in workspace.calls) == str(PAGE_SIZE)
@@ -154,7 +161,7 @@ def test_a_missing_scope_for_user_groups_costs_their_names_alone(workspace: Work
 def test_a_pause_that_slack_asks_for_is_kept(workspace: Workspace, clock: FakeClock) -> None:
     """After 429 the method rests as long as Retry-After says, then the listing goes on without loss."""
     workspace.pauses = {"conversations.history": ["7", "11"]}
-    assert len(items(web(workspace))) == 7
+    assert len(items(web(workspace))) == 8
     assert [round(each) for each in clock.slept if round(each) in (7, 11)] == [7, 11]
 
 
@@ -197,7 +204,7 @@ def test_what_does_not_pass_stops_the_listing(
 def test_a_hiccup_is_tried_again(workspace: Workspace) -> None:
     """One failed answer costs a short wait and nothing else."""
     workspace.statuses = {"conversations.list": [502], "conversations.members": [503]}
-    assert len(items(web(workspace))) == 7
+    assert len(items(web(workspace))) == 8
 
 
 def test_a_page_that_leads_to_itself_ends(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
