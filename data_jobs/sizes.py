@@ -39,6 +39,6 @@ OBJECTS = Size(fixed=0, per_chunk=950, per_document=8_200)  # two folders and a 
 
 # Memory.
 INDEX_MEMORY = Size(fixed=180_000_000, per_chunk=4_700)
-SPICEDB_MEMORY = Size(fixed=90_000_000, per_tuple=4_000)
+SPICEDB_MEMORY = Size(fixed=90_000_000, per_tuple=8_200)
 CATALOG_MEMORY = Size(fixed=250_000_000)
 RAY_MEMORY = Size(fixed=1_300_000_000)  # with one replica of the query path, and its model
