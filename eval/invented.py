@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import random
 import re
+from math import ceil
 from pathlib import Path
 
 _PROSE = Path(__file__).parents[1] / "examples" / "sample_company"
-_SHORTEST, _LONGEST = 60, 900  # words: half of a chunk to about seven
+PAGES = (60, 900)  # words: half of a chunk to about seven
+NOTES = (15, 60)  # words: one chunk
 _WORDS_PER_SENTENCE = 14
 _SENTENCES_PER_PARAGRAPH = 5
 
 
-def write_documents(folder: Path, n_documents: int, seed: int, reader: str) -> None:
-    """Write Markdown files that one person may read, the same for the same seed."""
+def write_documents(
+    folder: Path, n_documents: int, seed: int, reader: str, words_each: tuple[int, int] = PAGES
+) -> None:
+    """Write Markdown files that one person may read, the same for the same seed; most are near the fewest words."""
     chance, words = random.Random(seed), _vocabulary()  # noqa: S311  repeatable, not secret
     folder.mkdir(parents=True)
     (folder / ".cortex-access.yaml").write_text(f"viewers: {{users: [{reader}]}}\n")
     for number in range(n_documents):
         text = [f"# {' '.join(chance.choices(words, k=4)).title()} {number}"]
-        n_words = round(chance.triangular(_SHORTEST, _LONGEST, _SHORTEST))
+        fewest, most = words_each
+        n_words = round(chance.triangular(fewest, most, fewest))
         while n_words > 0:
             sentences = [
                 " ".join(chance.choices(words, k=_WORDS_PER_SENTENCE)).capitalize() + "."
-                for _ in range(_SENTENCES_PER_PARAGRAPH)
+                for _ in range(min(_SENTENCES_PER_PARAGRAPH, ceil(n_words / _WORDS_PER_SENTENCE)))
             ]
             text.append(" ".join(sentences))
             n_words -= _WORDS_PER_SENTENCE * _SENTENCES_PER_PARAGRAPH
