@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,9 @@ from obstore.store import LocalStore, from_url
 from cortex.errors import Corrupt, NotFound, Unavailable
 from cortex.ids import sha256_hex
 from cortex.settings import Settings
+
+# A load stores a content before the catalog hears of it, and an interrupted load may go on later.
+LITTER_AFTER = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,13 @@ class ObstoreObjects:
         """Store bytes once; returns their SHA-256 hex."""
         sha256 = sha256_hex(content)
         # Written aside, then renamed; the same name means the same bytes.
-        with _translated(), suppress(exceptions.AlreadyExistsError):
-            self._store.put(_key(sha256), content, mode="create")
+        with _translated():
+            try:
+                self._store.put(_key(sha256), content, mode="create")
+            except exceptions.AlreadyExistsError:
+                # Who finds litter and relies on it makes it young again, or it would be collected under their hands.
+                if self.is_older(sha256, LITTER_AFTER / 2):
+                    self._store.put(_key(sha256), content, mode="overwrite")
         return sha256
 
     def get(self, sha256: str) -> bytes:
@@ -83,6 +91,15 @@ class ObstoreObjects:
         except NotFound:
             return False
         return True
+
+    def is_older(self, sha256: str, age: timedelta) -> bool:
+        """Say whether an object was written longer ago than that; one that is not stored is as old as can be."""
+        try:
+            with _translated():
+                written_at: datetime = self._store.head(_key(sha256))["last_modified"]
+        except NotFound:
+            return True
+        return written_at < datetime.now(UTC) - age
 
     def delete(self, sha256: str) -> None:
         """Delete an object; missing ones are fine."""

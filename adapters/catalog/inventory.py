@@ -104,6 +104,10 @@ class CatalogInventory:
         """Stream (tenant, document) whose links or names are kept under another source than theirs."""
         return self._stream("foreign_edges")
 
+    def lost_edges(self) -> Iterator[tuple[str, str]]:
+        """Stream (tenant, document) of which links, or names for links, are gone."""
+        return self._stream("lost_edges")
+
     def unused_versions(self) -> Iterator[tuple[str, str]]:
         """Stream (tenant, document) that have a version which is neither shown nor being staged."""
         return self._stream("unused_versions")

@@ -25,7 +25,12 @@ from adapters.catalog.queries import queries
 from adapters.catalog.queue import queue_obsolete, queue_profile, queue_tuples
 from cortex.ports import Relationship
 
-_SQL = {**queries("documents"), **queries("permissions"), "relationships": queries("outbox")["relationships"]}
+_SQL = {
+    **queries("documents"),
+    **queries("permissions"),
+    "relationships": queries("outbox")["relationships"],
+    "forget_fingerprints": queries("inventory")["forget_fingerprints"],
+}
 NOBODY_PROFILE = 0
 _KEY = "consistency"
 
@@ -84,6 +89,11 @@ class CatalogMender:
             connection.execute(_SQL["own_edges"], {"document_ids": list(document_ids)})
             connection.execute(_SQL["own_names"], {"document_ids": list(document_ids)})
         return len(document_ids)
+
+    def make_again(self, document_ids: Sequence[str]) -> None:
+        """Let the next load of their sources make these documents again."""
+        with self._transaction() as connection:
+            connection.execute(_SQL["forget_fingerprints"], {"document_ids": list(document_ids)})
 
     def drop_unused_versions(self, tenant_id: str, document_ids: Sequence[str]) -> int:
         """Delete versions that are neither shown nor being staged, and queue the deletion of their points."""

@@ -127,6 +127,8 @@ def _insert_version(connection: psycopg.Connection, write: DocumentWrite) -> int
             "group_id": write.near_duplicate_of or document.document_id,
             "signature": write.signature,
             "bands": bands(write.signature),
+            "n_edges": len(document.edges),
+            "n_names": len(document.names),
         },
     ).fetchone()
     assert row is not None  # INSERT … RETURNING

@@ -9,7 +9,8 @@ from adapters.catalog.mend import CatalogMender
 from adapters.catalog.mirror import Tuple
 from adapters.catalog.outbox import PostgresOutbox
 from adapters.catalog.shown import forget_fingerprints
-from cortex.ports import IndexWriter, ObjectStore, Relationship
+from adapters.objects import LITTER_AFTER, ObstoreObjects
+from cortex.ports import IndexWriter, Relationship
 from data_jobs.consistency.rebuild import PointBuilder
 from data_jobs.consistency.report import Kind, Ledger
 
@@ -70,6 +71,10 @@ class TupleMender:
 
     def mend_documents(self, kind: Kind, documents: Sequence[tuple[str, str]]) -> None:
         """Mend documents of one kind of difference, given as (tenant, document id)."""
+        if kind is Kind.EDGE_MISSING:
+            self._catalog.make_again([document_id for _, document_id in documents])
+            self._ledger.to_reload(kind, len(documents))
+            return
         mend = {
             Kind.ACCESS_MISSING: self._catalog.restate_documents,
             Kind.ACCESS_FOREIGN: self._catalog.hide_documents,
@@ -99,7 +104,9 @@ class TupleMender:
 class ContentMender:
     """Mends objects: litter is deleted; what is lost or damaged is stored again by the next load of its source."""
 
-    def __init__(self, url: str, inventory: CatalogInventory, objects: ObjectStore, ledger: Ledger) -> None:
+    def __init__(
+        self, url: str, inventory: CatalogInventory, objects: ObstoreObjects, ledger: Ledger
+    ) -> None:
         self._url = url
         self._inventory = inventory
         self._objects = objects
@@ -107,15 +114,22 @@ class ContentMender:
 
     def mend(self, kind: Kind, sha256s: Sequence[str]) -> None:
         """Mend objects of one kind of difference."""
-        if kind is not Kind.OBJECT_MISSING:
+        if kind is Kind.OBJECT_ORPHAN:
+            self._ledger.mended(kind, sum(map(self._collect, sha256s)))
+            return
+        if kind is Kind.OBJECT_CORRUPT:
             for sha256 in sha256s:
                 self._objects.delete(sha256)
-        if kind is Kind.OBJECT_ORPHAN:
-            self._ledger.mended(kind, len(sha256s))
-            return
         documents = self._inventory.documents_of_objects(sha256s)
         forget_fingerprints(self._url, sorted({one for ids in documents.values() for one in ids}))
         self._ledger.to_reload(kind, len(sha256s))
+
+    def _collect(self, sha256: str) -> bool:
+        """Delete litter, unless a load has found it there since and made it young again."""
+        is_litter = self._objects.is_older(sha256, LITTER_AFTER)
+        if is_litter:
+            self._objects.delete(sha256)
+        return is_litter
 
 
 def _by_document(points: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

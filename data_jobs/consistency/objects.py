@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Protocol
 
 from adapters.catalog.inventory import CatalogInventory
-from adapters.objects import ObstoreObjects
+from adapters.objects import LITTER_AFTER, ObstoreObjects
 from cortex.errors import Corrupt, NotFound
 from data_jobs.consistency.digests import digest_set, only_in
 from data_jobs.consistency.report import Kind, Ledger
 
 _BATCH = 500
-# A load stores a content before the catalog hears of it, and an interrupted load may go on later.
-LITTER_AFTER = timedelta(days=1)
 
 
 class ObjectMender(Protocol):

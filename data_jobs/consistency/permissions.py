@@ -50,6 +50,7 @@ def check_catalog(inventory: CatalogInventory, ledger: Ledger, mender: Permissio
     documents: list[tuple[Kind, Iterable[tuple[str, str]]]] = [
         (Kind.VERSION_UNUSED, inventory.unused_versions()),
         (Kind.EDGE_FOREIGN, inventory.foreign_edges()),
+        (Kind.EDGE_MISSING, inventory.lost_edges()),
         (Kind.ACCESS_FOREIGN, inventory.foreign_tuples()),
         (Kind.ACCESS_MISSING, inventory.documents_without_tuple()),
     ]

@@ -22,6 +22,7 @@ class Kind(StrEnum):
     OBJECT_MISSING = "object.missing"
     OBJECT_CORRUPT = "object.corrupt"
     OBJECT_ORPHAN = "object.orphan"
+    EDGE_MISSING = "edge.missing"
     EDGE_FOREIGN = "edge.foreign"
     VERSION_UNUSED = "version.unused"
     ACCESS_MISSING = "access.missing"
@@ -42,6 +43,7 @@ SENTENCES = {
     Kind.OBJECT_MISSING: "contents of documents that the object store lacks",
     Kind.OBJECT_CORRUPT: "objects that do not hold the bytes of their name",
     Kind.OBJECT_ORPHAN: "objects that no document refers to any more; nothing reads them",
+    Kind.EDGE_MISSING: "documents of which links, or names by which others link to them, are lost",
     Kind.EDGE_FOREIGN: "documents whose links are kept under another source, and lead to the wrong places",
     Kind.VERSION_UNUSED: "documents with a version that is neither shown nor being loaded",
     Kind.ACCESS_MISSING: "documents whose access profile is not among the permission tuples",

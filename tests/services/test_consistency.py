@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from adapters.catalog.inventory import CatalogInventory
+from adapters.catalog.removal import SourceRow
 from adapters.objects import ObstoreObjects
 from adapters.qdrant_writer import QdrantIndexWriter
 from cortex.chunks import ChunkVectors, IndexPoint, SparseVector
 from cortex.ids import tenant_object_id
-from cortex.ports import Relationship
+from cortex.ports import Relationship, SourceConfig
 from data_jobs.consistency.check import check
-from data_jobs.consistency.report import Kind, Report
+from data_jobs.consistency.menders import ContentMender
+from data_jobs.consistency.report import Kind, Ledger, Report
+from data_jobs.ingest import ingest
+from data_jobs.remove_source import remove_source
+from data_jobs.sources import Naming, vault_source
 from tests.services.loaded_home import PEOPLE, TENANT, LoadedHome
 
 pytestmark = pytest.mark.services
@@ -233,6 +240,60 @@ def test_a_load_under_way_is_no_difference(home: LoadedHome) -> None:
     assert len(reports) > 2
     assert [found(report) for report in reports] == [{}] * len(reports)
     assert reports[-1].index_sha256 != before.index_sha256
+
+
+@pytest.fixture
+def vault(home: LoadedHome, tmp_path: Path) -> Iterator[SourceConfig]:
+    """A vault of three notes that link to one another."""
+    for name, text in (("a", "See [[b]] and [[c]]."), ("b", "Back to [[a]]."), ("c", "No link.")):
+        (tmp_path / f"{name}.md").write_text(text)
+    config = vault_source(home.settings, tmp_path, Naming("links", "default"))
+    assert ingest(home.settings, config).indexed == 3
+    yield config
+    remove_source(home.settings, SourceRow(config.source_id, "vault", "links"))
+
+
+@pytest.mark.parametrize("table", ["edges", "names"])
+def test_lost_links_are_found_and_loaded_again(home: LoadedHome, vault: SourceConfig, table: str) -> None:
+    """Rows that vanished from a shown document are noticed, and the next load of its source brings them back."""
+    rows = f"SELECT * FROM {table} WHERE source_id = %s ORDER BY version_id, ordinal"
+    before = [row[1:] for row in home.sql(rows, vault.source_id)]
+    assert before and check(home.settings).differences == ()
+    home.sql(
+        f"DELETE FROM {table} t USING documents d"
+        " WHERE d.version_id = t.version_id AND t.ordinal = 0 AND d.source_id = %s AND d.external_id = 'a.md'",
+        vault.source_id,
+    )
+    report = check(home.settings)
+    assert (found(report), report.exit_code) == ({"edge.missing": 1}, 9)
+    (repaired,) = check(home.settings, repairs=True).differences
+    assert (repaired.n_left, repaired.n_to_reload, repaired.examples) == (
+        0,
+        1,
+        report.differences[0].examples,
+    )
+    assert ingest(home.settings, vault).indexed == 1
+    assert sorted(row[1:] for row in home.sql(rows, vault.source_id)) == sorted(before)
+    assert check(home.settings).differences == ()
+
+
+def test_what_a_load_has_just_stored_is_no_litter(home: LoadedHome) -> None:
+    """Neither new contents that the catalog has not heard of yet, nor old ones that a load found there, are collected."""
+    objects = ObstoreObjects.from_settings(home.settings)
+    new, old = objects.put(b"stored a moment ago"), objects.put(b"nobody refers to me")
+    plant_object_orphan(home)
+    assert found(check(home.settings, reads_objects=False)) == {"object.orphan": 1}
+    inventory = CatalogInventory(home.settings.postgres_url)
+    mender = ContentMender(home.settings.postgres_url, inventory, objects, Ledger(lambda *_: None))
+    objects.put(b"nobody refers to me")  # a load, between the look and the deletion
+    mender.mend(Kind.OBJECT_ORPHAN, [old])
+    assert check(home.settings, repairs=True, reads_objects=False).differences == ()
+    assert (objects.is_there(new), objects.is_there(old)) == (True, True)
+    plant_object_orphan(home)
+    mender.mend(Kind.OBJECT_ORPHAN, [old])
+    assert not objects.is_there(old)
+    objects.delete(new)
+    inventory.close()
 
 
 def test_the_command_says_what_differs_and_mends_it(home: LoadedHome) -> None:

@@ -71,7 +71,7 @@ def test_every_earlier_version_with_data_comes_up_to_this_one(home_engines: Sett
                 ORDER BY c.ordinal"""
             assert rows(old, shown) == [("d1", "A title", "first"), ("d1", "A title", "second")]
         if version >= 2:
-            assert rows(old, "SELECT user_id FROM users") == [("ann",)]
+            assert rows(old, "SELECT user_id FROM users WHERE user_id = 'ann'") == [("ann",)]
             assert rows(old, "SELECT resource_name, subject_name FROM tuples") == [("eng", "ann")]
         if version >= 3:
             assert rows(old, "SELECT topic, published_at IS NULL FROM outbox") == [("tuples", True)]
@@ -86,8 +86,12 @@ def test_every_earlier_version_with_data_comes_up_to_this_one(home_engines: Sett
             assert rows(old, "SELECT status FROM backfills") == [("succeeded",)]
         if version >= 7:
             assert rows(old, "SELECT changed_ids, settled_at FROM pushes") == [(["a.md"], None)]
-        if version >= 2:
-            assert rows(old, "SELECT removed_at, readmitted_at FROM users") == [(None, None)]
+        if version >= 8:
+            people = "SELECT user_id, removed_at IS NULL, readmitted_at IS NULL FROM users ORDER BY 1"
+            assert rows(old, people) == [("ann", True, True), ("zed", False, True), ("zoe", True, False)]
+        if version >= 1:
+            n = int(version >= 5)
+            assert rows(old, "SELECT n_edges, n_names FROM versions") == [(n, n)]
 
 
 def test_a_dry_run_changes_nothing(empty_url: str) -> None:

@@ -24,11 +24,11 @@ SELECT DISTINCT chunk_id FROM chunks WHERE version_id = ANY(%(version_ids)s) ORD
 -- Store a version's metadata; duplicates join the group of the document they resemble.
 INSERT INTO versions (
     document_id, tenant_id, content_sha256, fingerprint, embedding_model_version, source_type, collection, title,
-    media_type, permalink, author, language, created_at, updated_at, meta, group_id, signature, bands)
+    media_type, permalink, author, language, created_at, updated_at, meta, group_id, signature, bands, n_edges, n_names)
 VALUES (
     %(document_id)s, %(tenant_id)s, %(content_sha256)s, %(fingerprint)s, %(embedding_model_version)s,
     %(source_type)s, %(collection)s, %(title)s, %(media_type)s, %(permalink)s, %(author)s, %(language)s,
-    %(created_at)s, %(updated_at)s, %(meta)s, %(group_id)s, %(signature)s, %(bands)s)
+    %(created_at)s, %(updated_at)s, %(meta)s, %(group_id)s, %(signature)s, %(bands)s, %(n_edges)s, %(n_names)s)
 RETURNING version_id;
 
 -- name: copy_chunks

@@ -116,6 +116,16 @@ JOIN versions v ON v.version_id = e.version_id
 JOIN documents d ON d.document_id = v.document_id
 WHERE e.source_id <> d.source_id;
 
+-- name: lost_edges
+-- List shown documents of which fewer links, or names for links, are there than were stored.
+SELECT d.tenant_id, d.document_id
+FROM documents d
+JOIN versions v ON v.version_id = d.version_id
+LEFT JOIN (SELECT version_id, count(*) AS n FROM edges GROUP BY version_id) e ON e.version_id = v.version_id
+LEFT JOIN (SELECT version_id, count(*) AS n FROM names GROUP BY version_id) n ON n.version_id = v.version_id
+WHERE coalesce(e.n, 0) < v.n_edges OR coalesce(n.n, 0) < v.n_names
+ORDER BY d.document_id;
+
 -- name: unused_versions
 -- List documents that have a version which is neither shown nor being staged.
 SELECT DISTINCT d.tenant_id, d.document_id FROM versions v
