@@ -6,21 +6,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import httpx
 from qdrant_client import AsyncQdrantClient, models
 
 from adapters.fuse import Scored, fuse_ranks, order_lane
-from adapters.qdrant_errors import loopback_is_safe, translated
+from adapters.qdrant_clients import ALIAS, open_async_client
+from adapters.qdrant_errors import translated
 from adapters.qdrant_filters import narrowed, permit_filter
 from cortex.evidence import Candidate, LaneScores
 from cortex.ports import IndexQuery
 from cortex.settings import Settings
 
-ALIAS = "chunks"
 _TIMEOUT_S = 15
 _COUNT_TTL_S = 30.0
-# The client would open a connection per request to a local server.
-CONNECTIONS = httpx.Limits(max_connections=64, max_keepalive_connections=16)
 _SPARE = 28  # read past the lane's end, so that a group of equal scores there is seen whole
 _DEEPEST = 8_192  # a lane whose ties reach past this is cut before them
 
@@ -45,15 +42,9 @@ class QdrantSearchIndex:
     @classmethod
     def from_settings(cls, settings: Settings, alias: str = ALIAS) -> QdrantSearchIndex:
         """Connect to `CORTEX_QDRANT_URL`; the first call opens the connection."""
-        with loopback_is_safe(settings.qdrant_url):
-            client = AsyncQdrantClient(
-                url=settings.qdrant_url,
-                api_key=settings.qdrant_api_key.get_secret_value() or None,
-                timeout=_TIMEOUT_S,
-                check_compatibility=False,
-                limits=CONNECTIONS,
-            )
-        return cls(client, exact_below=settings.exact_search_below, alias=alias)
+        return cls(
+            open_async_client(settings, _TIMEOUT_S), exact_below=settings.exact_search_below, alias=alias
+        )
 
     async def search(self, query: IndexQuery) -> list[Candidate]:
         """Return fused candidates, best first, ties by chunk id, each with its lane scores and ranks."""

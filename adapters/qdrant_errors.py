@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.parse import urlsplit
 
 import httpx
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
@@ -30,15 +28,6 @@ def translated() -> Iterator[None]:
         raise Unavailable("the vector index does not answer", code="index.unavailable", hint=_HINT) from error
     except (ApiException, httpx.HTTPError) as error:
         raise Unavailable("the vector index does not answer", code="index.unavailable", hint=_HINT) from error
-
-
-@contextmanager
-def loopback_is_safe(url: str) -> Iterator[None]:
-    """Silence the client's warning about a key without TLS where nothing leaves the machine; elsewhere it stands."""
-    with warnings.catch_warnings():
-        if urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost"):
-            warnings.filterwarnings("ignore", "Api key is used with an insecure connection", UserWarning)
-        yield
 
 
 def _of_response(error: UnexpectedResponse) -> CortexError:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from qdrant_client import QdrantClient, models
 
-from adapters.qdrant import ALIAS, CONNECTIONS
-from adapters.qdrant_errors import loopback_is_safe, translated
+from adapters.qdrant_clients import ALIAS, open_client
+from adapters.qdrant_errors import translated
 from adapters.qdrant_filters import match
 from adapters.qdrant_writer import collection_name
 from cortex.chunks import ChunkVectors, IndexPoint, PointPayload, SparseVector
@@ -34,15 +34,7 @@ class QdrantIndexReader:
     @classmethod
     def from_settings(cls, settings: Settings, alias: str = ALIAS) -> QdrantIndexReader:
         """Connect to `CORTEX_QDRANT_URL`; the first call opens the connection."""
-        with loopback_is_safe(settings.qdrant_url):
-            client = QdrantClient(
-                url=settings.qdrant_url,
-                api_key=settings.qdrant_api_key.get_secret_value() or None,
-                timeout=_TIMEOUT_S,
-                check_compatibility=False,
-                limits=CONNECTIONS,
-            )
-        return cls(client, alias=alias)
+        return cls(open_client(settings, _TIMEOUT_S), alias=alias)
 
     def close(self) -> None:
         """Close the connections."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 from qdrant_client import QdrantClient, models
 
-from adapters.qdrant import ALIAS, CONNECTIONS
-from adapters.qdrant_errors import loopback_is_safe, translated
+from adapters.qdrant_clients import ALIAS, open_client
+from adapters.qdrant_errors import translated
 from adapters.qdrant_filters import epoch_s, match
 from cortex.chunks import IndexPoint
 from cortex.errors import InputError, Misconfigured, TimedOut
@@ -43,15 +43,7 @@ class QdrantIndexWriter:
     @classmethod
     def from_settings(cls, settings: Settings, alias: str = ALIAS) -> QdrantIndexWriter:
         """Connect to `CORTEX_QDRANT_URL`; the first call opens the connection."""
-        with loopback_is_safe(settings.qdrant_url):
-            client = QdrantClient(
-                url=settings.qdrant_url,
-                api_key=settings.qdrant_api_key.get_secret_value() or None,
-                timeout=_TIMEOUT_S,
-                check_compatibility=False,
-                limits=CONNECTIONS,
-            )
-        return cls(client, alias=alias)
+        return cls(open_client(settings, _TIMEOUT_S), alias=alias)
 
     def ensure(self, embedding_model_version: str, dimension: int) -> None:
         """Create the version's collection with its payload indexes, or verify them, and point the alias at it."""

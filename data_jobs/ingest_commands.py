@@ -22,6 +22,15 @@ from data_jobs.tables import print_table
 _PROGRESS_EVERY_S = 0.5
 
 
+_access_option = click.option(
+    "--access",
+    type=click.Choice(["posix", "file-only"]),
+    default="posix",
+    show_default=True,
+    help="Who may read where no access file says so: POSIX owner, group and modes, or nobody.",
+)
+
+
 @click.group()
 def ingest() -> None:
     """Load documents: only what is new or changed is read, and what is gone is hidden.
@@ -70,13 +79,7 @@ def _load(config: SourceConfig, allows_empty: bool, no_ray: bool, as_json: bool)
 
 @ingest.command("files")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--access",
-    type=click.Choice(["posix", "file-only"]),
-    default="posix",
-    show_default=True,
-    help="Who may read where no access file says so: POSIX owner, group and modes, or nobody.",
-)
+@_access_option
 @loads
 def ingest_files(path: Path, access: str, naming: Naming) -> SourceConfig:
     """Load the folder or file PATH, with its access lists.
@@ -103,13 +106,7 @@ def ingest_slack(path_or_url: str, domain: str, download: bool, naming: Naming) 
 
 @ingest.command("vault")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--access",
-    type=click.Choice(["posix", "file-only"]),
-    default="posix",
-    show_default=True,
-    help="Who may read where no access file says so: POSIX owner, group and modes, or nobody.",
-)
+@_access_option
 @loads
 def ingest_vault(path: Path, access: str, naming: Naming) -> SourceConfig:
     """Load the vault of notes PATH (Obsidian, Foam, Dendron, org-roam), with its links and its access lists.
