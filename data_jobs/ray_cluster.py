@@ -14,7 +14,7 @@ from cortex.settings import Settings
 from data_jobs.ray_quiet import spare_helpers
 
 # Of all that works for a load: what serves and stores goes first, always.
-NICENESS = 15
+NICENESS = 10
 _CONNECT_TIMEOUT_S = 5.0
 # Actors that Ray Data keeps in the cluster for good, 165 MB each, besides those that `ray_quiet` spares it.
 _LEFT_BEHIND = ("ActorLocationTracker", "DataUsageCollectionActor", "dataset_stats_summary_actor")

@@ -71,6 +71,35 @@ def permissions(n_worlds: int, seed: int, as_json: bool) -> None:
 
 
 @evaluate.command()
+@click.option("--kills", "n_kills", default=20, show_default=True, type=click.IntRange(1), help="How many.")
+@click.option(
+    "--documents",
+    "n_documents",
+    default=60,
+    show_default=True,
+    type=click.IntRange(20),
+    help="Pages of a load.",
+)
+@click.option("--seed", default=1, show_default=True, help="Decides texts, victims and moments.")
+@json_option
+@command
+def kills(n_kills: int, n_documents: int, seed: int, as_json: bool) -> None:
+    """Kill the job, its workers, Ray or an engine at random moments of loads, and load again.
+
+    SIGKILL each time. After the second load all stores must agree (`cortex doctor --consistency`) and hold, by their
+    hashes, exactly what they hold after an undisturbed load. Takes about a minute a kill.
+    """
+    from eval.display import print_kills, watched
+    from eval.kills import evaluate_kills
+
+    with watched(as_json) as watch:
+        document = evaluate_kills(n_kills, n_documents, seed, watch)
+    write_document(document) if as_json else print_kills(document)
+    if not document["is_clean"]:
+        raise SystemExit(1)
+
+
+@evaluate.command()
 @json_option
 @command
 def gates(as_json: bool) -> None:

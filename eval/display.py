@@ -99,6 +99,15 @@ def print_start(document: dict[str, Any]) -> None:
     Console().print(table)
 
 
+def print_kills(document: dict[str, Any]) -> None:
+    """Print a row per kill: what, when, how the job took it, and what was wrong in the end."""
+    table = Table("killed", "after", "indexed", "job's exit code", "in the end", title="loads under SIGKILL")
+    for kill in document["kills"]:
+        row = (f"{kill.after_s:.1f} s", str(kill.indexed_before), str(kill.job_code))
+        table.add_row(kill.victim, *row, kill.wrong or "the same index")
+    Console().print(table)
+
+
 def print_ingest(document: dict[str, Any]) -> None:
     """Print a load's throughput beside the bare loop's, its memory, and search meanwhile."""
     ratio, search = document["throughput_ratio"], document["search_p50_ms"]

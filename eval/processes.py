@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import psutil
 
+from cortex.errors import Unavailable
 from cortex.settings import Settings
 
 _EVERY_S = 0.5
@@ -28,9 +31,37 @@ def pss_bytes(processes: Iterable[psutil.Process]) -> int:
 
 def engine_pss_bytes(settings: Settings, engine: str) -> int:
     """Measure one engine of the home, with all below it."""
-    pid = json.loads(settings.state_path.read_text())["engines"][engine]["pid"]
-    process = psutil.Process(pid)
+    process = psutil.Process(_engines(settings)[engine]["pid"])
     return pss_bytes([process, *process.children(recursive=True)])
+
+
+def engine_pids(settings: Settings, engine: str) -> list[int]:
+    """Return the process of one engine of the home; none while it is down."""
+    pid = _engines(settings)[engine]["pid"]
+    return [pid] if pid else []
+
+
+def ray_workers(settings: Settings) -> list[int]:
+    """List the processes that do a load's work in the home's Ray."""
+    return [process.pid for process in family(settings) if "MapWorker" in _name(process)]
+
+
+def await_engines(settings: Settings, timeout_s: float = 120.0) -> None:
+    """Return when all engines run; raises Unavailable when time is up."""
+    deadline = time.monotonic() + timeout_s
+    while not all(_is_running(engine) for engine in _engines(settings).values()):
+        if time.monotonic() > deadline:
+            raise Unavailable("an engine does not come back", code="scratch.failed")
+        time.sleep(0.2)
+
+
+def _engines(settings: Settings) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(settings.state_path.read_text())["engines"]
+    return found
+
+
+def _is_running(engine: dict[str, Any]) -> bool:
+    return bool(engine["state"] == "ready" and engine["pid"] and psutil.pid_exists(engine["pid"]))
 
 
 @dataclass(slots=True)

@@ -27,11 +27,11 @@ def main() -> None:
     for module in (*_SUB_COMMANDS, *_RAY_CLIENT):
         sys.modules[module] = None  # type: ignore[assignment]  # the documented way to make an import fail
     if "--include-dashboard=false" in sys.argv:
-        _leave_out_dashboard()
+        leave_out_dashboard()
     runpy.run_module("ray.scripts.scripts", run_name="__main__", alter_sys=True)
 
 
-def _leave_out_dashboard() -> None:
+def leave_out_dashboard() -> None:
     """Start neither an API server nor the dashboard's agent: answer as when the first could not start, and put our own
     small agent in the place of the second.
     """

@@ -7,104 +7,23 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
-import psutil
 import pytest
 
 from cluster.children import kill_all
-from tests.services.homes import ScratchHome
+from tests.services.ray_home import N_PAGES, RayHome, ray_home, wait_until
 
 pytestmark = [pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(600)]
-
-ENGINES = ("postgres", "qdrant", "spicedb", "relay", "ray")
-N_PAGES = 12
-
-
-@dataclass(frozen=True, slots=True)
-class RayHome:
-    """A home with Ray and a folder of pages to load."""
-
-    scratch: ScratchHome
-    pages: Path
-
-    def write(self, version: str) -> None:
-        """Give every page new content."""
-        for number in range(N_PAGES):
-            body = " ".join(f"{version}-{number}-{word}" for word in range(60))
-            (self.pages / f"page-{number:02d}.md").write_text(f"# Page {number} {version}\n\n{body}\n")
-
-    def load(self) -> dict[str, Any]:
-        """Load the folder in Ray to its end."""
-        ran = self.scratch.cortex("ingest", "files", str(self.pages), "--name", "pages")
-        assert ran.code == 0, f"{ran.document}\n{ran.stderr[-2000:]}"
-        document: dict[str, Any] = ran.document
-        return document
-
-    def start_load(self) -> subprocess.Popen[bytes]:
-        """Start a load and leave it running."""
-        command = [sys.executable, "-m", "clients.cli.main", "ingest", "files", str(self.pages)]
-        return subprocess.Popen(
-            [*command, "--name", "pages", "--json"],
-            env=self.scratch.env,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def workers(self) -> list[psutil.Process]:
-        """The processes of Ray that do a load's work."""
-        supervisor = psutil.Process(self.scratch.state.supervisor.pid)
-        return [each for each in supervisor.children(recursive=True) if "MapWorker" in _command_line(each)]
-
-    def helpers(self) -> list[str]:
-        """The processes of Ray Data that we do without."""
-        supervisor = psutil.Process(self.scratch.state.supervisor.pid)
-        lines = map(_command_line, supervisor.children(recursive=True))
-        return [line for line in lines if "StatsActor" in line or "AutoscalingCoordinator" in line]
-
-    def hashes(self) -> dict[str, str]:
-        """What the stores hold, as one hash each; fails the test where they disagree."""
-        ran = self.scratch.cortex("doctor", "--consistency")
-        assert ran.code == 0, ran.document
-        hashes: dict[str, str] = {name: ran.document[f"{name}_sha256"] for name in ("index", "catalog")}
-        return hashes
-
-
-def _command_line(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
-
-
-def wait_until(holds: Callable[[], bool], timeout_s: float = 120) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline, "timed out"
-        time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[RayHome]:
-    folder = Path(tempfile.mkdtemp(prefix="cortex-test-"))
-    made = RayHome(ScratchHome(folder / "home"), folder / "pages")
-    made.pages.mkdir()
-    try:
-        made.scratch.up(*ENGINES)
+    with ray_home() as made:
         yield made
-    finally:
-        if (made.scratch.path / "run" / "state.json").exists():
-            made.scratch.down()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_a_load_in_ray_ends_whole_and_leaves_no_worker(home: RayHome) -> None:
