@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
+from onnxruntime.capi import onnxruntime_pybind11_state as failures
 from tokenizers import Encoding, Tokenizer
 
 from cortex.errors import InputError, Misconfigured
@@ -17,6 +18,17 @@ from cortex.ids import sha256_hex
 
 # With activations quantised per batch, a text's vector would depend on its neighbours: such graphs run one by one.
 _BATCH_DEPENDENT = b"DynamicQuantizeLinear"
+# What the runtime raises for a file that is no model it can run; they share no base class of their own.
+_BAD_MODEL = (
+    failures.Fail,
+    failures.InvalidArgument,
+    failures.InvalidGraph,
+    failures.InvalidProtobuf,
+    failures.NoModel,
+    failures.NoSuchFile,
+    failures.NotImplemented,
+    failures.RuntimeException,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +111,9 @@ def _clean(text: str) -> str:
 def _load_tokenizer(path: Path) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises bare Exception for every kind of bad file
+    except Exception as error:
+        if type(error) is not Exception:  # the library raises bare ones, and no others, for a bad file
+            raise
         raise Misconfigured(f"{path.name} is not a tokenizer", code="model.invalid") from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -113,7 +127,7 @@ def _open_session(graph: Path, threads: int) -> onnxruntime.InferenceSession:
     options.log_severity_level = 3
     try:
         session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's errors share no public base class
+    except _BAD_MODEL as error:
         raise Misconfigured(f"{graph.name} is not an ONNX model", code="model.invalid") from error
     known = {"input_ids", "attention_mask", "token_type_ids"}
     if unknown := {node.name for node in session.get_inputs()} - known:

@@ -58,7 +58,7 @@ def restore_home(home: Settings, backup: Path, as_json: bool) -> dict[str, Any]:
     try:
         control.up(home, _ENGINES, _UP_TIMEOUT_S, lambda state: None)
         told = _run(home, backup, as_json)
-    except BaseException:
+    except BaseException:  # Ctrl-C too: half a home must not stay
         control.down(home, lambda state: None)
         _clear(home)
         raise

@@ -89,9 +89,8 @@ class App:
         except (ValueError, TypeError, OverflowError) as error:
             return _problem(400, f"Wrong input: {error}", started_s)
         except Exception as error:
-            if (
-                type(error) is not Exception
-            ):  # the engine raises bare Exceptions for bad requests and for bad luck
+            # The engine raises bare Exceptions for bad requests and for bad luck.
+            if type(error) is not Exception:
                 raise
             status = 500 if str(error).startswith("Service") else 400
             return _problem(status, str(error), started_s)

@@ -110,10 +110,13 @@ def test_a_folder_that_lacks_a_file_is_refused(folder: Path, missing: str) -> No
     assert caught.value.error_code == "model.missing"
 
 
+@pytest.mark.parametrize("kind", ["noise", "bytes", "empty", "cut", "object"])
 @pytest.mark.parametrize("broken", ["model.onnx", "tokenizer.json"])
-def test_a_broken_file_is_refused(folder: Path, broken: str) -> None:
-    """Bytes that are no model and no tokenizer raise Misconfigured."""
-    (folder / broken).write_bytes(b"not a model")
+def test_a_broken_file_is_refused(folder: Path, broken: str, kind: str) -> None:
+    """Bytes that are no model and no tokenizer raise Misconfigured, however they are broken."""
+    whole = (folder / broken).read_bytes()
+    contents = {"noise": b"not a model", "bytes": b"\xff\xfe", "empty": b"", "object": b"{}"}
+    (folder / broken).write_bytes(contents.get(kind, whole[: len(whole) // 2]))
     with pytest.raises(Misconfigured) as caught:
         open_folder(folder)
     assert caught.value.error_code == "model.invalid"
