@@ -85,7 +85,13 @@ def require_empty(url: str) -> None:
 
 
 def load(url: str, folder: Path, dump: Dump) -> None:
-    """Fill an empty catalog as of the dump's migrations, all or nothing, then bring it to this version.
+    """Fill an empty catalog, all or nothing, then bring it to this version; raises what `fill` raises."""
+    fill(url, folder, dump)
+    migrate(url)
+
+
+def fill(url: str, folder: Path, dump: Dump) -> None:
+    """Fill an empty catalog as of the dump's migrations.
 
     Raises Conflict when the catalog is not empty, Misconfigured when a newer Cortex wrote the dump.
     """
@@ -109,7 +115,6 @@ def load(url: str, folder: Path, dump: Dump) -> None:
             _read(connection, by_name[name], folder / f"{name}.copy.gz")
         for sequence, value in dump.sequences.items():
             connection.execute(_SQL["set_sequence"], {"name": sequence, "value": value})
-    migrate(url)
 
 
 def _in_order(names: Iterable[str], references: Iterable[tuple[str, str]]) -> list[str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 
-import httpx
 import pytest
 
 from adapters.catalog.access import PostgresAccess
@@ -18,15 +16,12 @@ from adapters.catalog.removal import SourceRow
 from adapters.spicedb.reader import SpiceDBReader
 from cortex.ids import tenant_object_id
 from cortex.ports import SourceConfig
-from cortex.principals import Principal
-from cortex.tokens import local_private_key, sign
 from data_jobs.consistency.check import check
 from data_jobs.ingest import ingest
 from data_jobs.parts import deliver_queued
 from data_jobs.remove_source import remove_source
 from data_jobs.sources import files_source
-from serve_apps.backend import open_backend
-from serve_apps.http import make_app
+from tests.services.asking import search, token
 from tests.services.loaded_home import TENANT, LoadedHome
 
 pytestmark = [
@@ -51,27 +46,9 @@ def crew(home: LoadedHome, tmp_path: Path) -> Iterator[SourceConfig]:
     remove_source(home.settings, SourceRow(config.source_id, "files", "crew"))
 
 
-def token(home: LoadedHome, user_id: str, age_s: float = 0.0) -> str:
-    key = local_private_key(home.settings)
-    return sign(Principal(TENANT, user_id), key, 3_600, now_s=time.time() - age_s)
-
-
-async def ask(home: LoadedHome, *tokens: str) -> list[tuple[int, object]]:
-    """Search over HTTP with each token: the status, and the titles found or the error's code."""
-    backend = await open_backend(home.settings)
-    transport = httpx.ASGITransport(make_app(backend, home.settings))
-    said: list[tuple[int, object]] = []
-    try:
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8642") as client:
-            for each in tokens:
-                headers = {"authorization": f"Bearer {each}"}
-                response = await client.post("/v1/search", json={"query": "anchor"}, headers=headers)
-                body = response.json()
-                found = sorted(hit["title"] for hit in body["hits"]) if response.is_success else body["code"]
-                said.append((response.status_code, found))
-    finally:
-        await backend.close()
-    return said
+def ask(home: LoadedHome, *tokens: str) -> list[tuple[int, object]]:
+    """What each token finds of the anchor."""
+    return search(home.settings, "anchor", *tokens)
 
 
 def groups_in_spicedb(home: LoadedHome, user_id: str) -> set[str]:
@@ -92,13 +69,13 @@ def test_a_removed_person_finds_nothing_and_comes_back_by_the_operator_alone(
 ) -> None:
     """Their old token is 401 on the next request; loads that name them again change nothing; others keep what they see."""
     cortex = home.scratch.cortex
-    old, gus = token(home, "fay", age_s=60), token(home, "gus")
-    assert asyncio.run(ask(home, old, gus)) == [(200, ["log.md", "note.md"]), (200, ["log.md"])]
+    old, gus = token(home.settings, "fay", age_s=60), token(home.settings, "gus")
+    assert ask(home, old, gus) == [(200, ["log.md", "note.md"]), (200, ["log.md"])]
     assert groups_in_spicedb(home, "fay") == {"default/crew", "default|everyone"}
 
     ran = cortex("access", "remove-user", "fay")
     assert (ran.code, ran.document) == (0, {"user": "fay", "changed": True})
-    assert asyncio.run(ask(home, old, token(home, "fay"), gus)) == [
+    assert ask(home, old, token(home.settings, "fay"), gus) == [
         (401, "user.removed"),
         (401, "user.removed"),
         (200, ["log.md"]),
@@ -114,9 +91,9 @@ def test_a_removed_person_finds_nothing_and_comes_back_by_the_operator_alone(
     assert "fay" in access.tenant(TENANT).removed and "fay" not in access.tenant(TENANT).users
 
     assert cortex("access", "add-user", "fay").code == 0
-    assert asyncio.run(ask(home, old, token(home, "fay"))) == [(401, "token.revoked"), (200, ["note.md"])]
+    assert ask(home, old, token(home.settings, "fay")) == [(401, "token.revoked"), (200, ["note.md"])]
     ingest(home.settings, crew)
-    assert asyncio.run(ask(home, token(home, "fay"))) == [(200, ["log.md", "note.md"])]
+    assert ask(home, token(home.settings, "fay")) == [(200, ["log.md", "note.md"])]
     assert check(home.settings).differences == ()
     events = cortex("access", "history", "--user", "fay", "--action", "user").document["events"]
     assert [(event["action"], event["who"].partition(":")[0]) for event in events] == [
@@ -144,12 +121,12 @@ def test_a_person_is_removed_while_a_load_names_them(home: LoadedHome, crew: Sou
             time.sleep(0.5)
             assert catalog.remove_user(TENANT, "gus")
             deliver_queued(home.settings)
-            said = asyncio.run(ask(home, token(home, "gus")))
+            said = ask(home, token(home.settings, "gus"))
         finally:
             is_over.set()
             catalog.close()
         assert loading.result() > 0
     ingest(home.settings, crew)
-    assert [*said, *asyncio.run(ask(home, token(home, "gus")))] == [(401, "user.removed")] * 2
+    assert [*said, *ask(home, token(home.settings, "gus"))] == [(401, "user.removed")] * 2
     assert groups_in_spicedb(home, "gus") == set()
     assert check(home.settings).differences == ()
