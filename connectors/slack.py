@@ -53,10 +53,11 @@ class SlackConnector:
         The two passes of one run see one state of the workspace: a full listing is given out twice, then read anew.
         """
         after = _position(cursor)
-        listing = self._listing(after[0])
-        yield from listing.failures
-        yield from listing.skipped
-        yield from listing.items(after)
+        yield from _given(self._listing(after[0]), after)
+
+    def refetch(self, external_ids: Sequence[str]) -> Iterator[Fetched]:
+        """List these threads and days with their files, as they are now; like a full listing, given out twice."""
+        yield from _given(self._listing(-1, frozenset(external_ids)), (-1, ""))
 
     def normalize(self, item: Item, parsed: ParsedBody, content_sha256: str) -> Document:
         """Make the document of a thread or day, whose author is who began it, or of a file shared in one."""
@@ -110,12 +111,12 @@ class SlackConnector:
         verify(settings().slack_signing_secret.get_secret_value(), headers, body)
         return read_event(body)
 
-    def _listing(self, since_us: int) -> Listing:
-        if self._held is not None and since_us < 0:
-            listing, self._held = self._held, None
-            return listing
+    def _listing(self, since_us: int, wanted: frozenset[str] | None = None) -> Listing:
+        held, self._held = self._held, None
+        if held is not None and since_us < 0 and held.wanted == wanted:
+            return held
         with closing(self._source()) as source:
-            listing = Listing(source, max(0, since_us - TAIL_US))
+            listing = Listing(source, max(0, since_us - TAIL_US), wanted)
         self._latest = listing
         self._held = listing if since_us < 0 else None
         return listing
@@ -134,6 +135,12 @@ class SlackConnector:
 
             downloads = Downloads(token)
         return SlackExport(Path(options["root"]), options.get("domain", ""), downloads)
+
+
+def _given(listing: Listing, after: tuple[int, str]) -> Iterator[Fetched]:
+    yield from listing.failures
+    yield from listing.skipped
+    yield from listing.items(after)
 
 
 def _position(cursor: str) -> tuple[int, str]:

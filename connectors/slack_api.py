@@ -188,7 +188,7 @@ def _busy(method: str, retry_after: str) -> Busy:
 
 def _refusal(method: str, error: str) -> CortexError:
     if error in _NOT_OURS:
-        return NotFound(f"Slack's {method} says {error}", code="slack.not_readable")
+        return NotFound(f"Slack's {method} says {error}", code="slack.not_readable", says=error)
     if error in _REFUSED:
         hint = "check CORTEX_SLACK_TOKEN and the app's scopes: docs/reference/connectors.md"
         return Misconfigured(f"Slack's {method} says {error}", code="slack.refused", hint=hint)

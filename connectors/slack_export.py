@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,10 @@ class SlackExport:
                 continue
             for number, message in enumerate(listed, start=1):
                 yield Raw(f"{place}#{number}", message)
+
+    def some(self, channel: Channel, names: Collection[str]) -> Iterator[Raw | FetchFailure]:
+        """List the whole channel: an export has no other order than that of days, and threads span them."""
+        return self.messages(channel, 0)
 
     def find(self, file: SharedFile) -> str:
         """Return the path of a file that lies in the archive under its id; empty when it does not."""

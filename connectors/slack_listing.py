@@ -42,9 +42,10 @@ class _Place:
 
 
 class Listing:
-    """All items of a workspace that were active since an instant, and what cannot be read."""
+    """All items of a workspace that were active since an instant, or those wanted, and what cannot be read."""
 
-    def __init__(self, source: SlackSource, since_us: int = 0) -> None:
+    def __init__(self, source: SlackSource, since_us: int = 0, wanted: frozenset[str] | None = None) -> None:
+        self.wanted = wanted
         self._spool = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the listing
         weakref.finalize(self, self._spool.close)
         self._size = 0
@@ -85,14 +86,26 @@ class Listing:
             reason = "its members are unknown; what is in it is loaded, and nobody may see it"
             self.failures.append(FetchFailure(channel.channel_id, "access.unknown", reason))
         notes = Notes()
-        raws = self._usable(source.messages(channel, since_us))
+        if self.wanted is None:
+            found = source.messages(channel, since_us)
+        else:
+            own = (each.partition("/") for each in self.wanted)
+            names = {name for channel_id, _, name in own if channel_id == channel.channel_id}
+            if not names:
+                return
+            found = source.some(channel, names)
+        raws = self._usable(found)
         renderer = Renderer(self.workspace, channel)
         said = read_messages(raws, renderer, notes)
         about = {"channel": channel.name, "viewers": " ".join(allowed)}
+        seen = set(self.wanted or ())
         for unit in units(self.workspace, channel, said):
-            self._keep(unit, about)
+            if self.wanted is None or unit.external_id in self.wanted:
+                seen.update(file_id for turn in unit.conversation.turns for file_id in turn.files)
+                self._keep(unit, about)
         for file, one in _shared(said).values():
-            self._keep_file(source, renderer, file, one, about)
+            if self.wanted is None or file_item_id(channel, file.file_id) in seen:
+                self._keep_file(source, renderer, file, one, about)
         self._left_out += notes.skipped
         self.failures += [FetchFailure(place, "message.malformed", reason) for place, reason in notes.broken]
 

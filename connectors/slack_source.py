@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -37,6 +37,9 @@ class SlackSource(Protocol):
 
         A failure under the channel's id with a code ending in `.unreadable` says that some are out of sight.
         """
+
+    def some(self, channel: Channel, names: Collection[str]) -> Iterator[Raw | FetchFailure]:
+        """List at least the messages of some threads, by their `ts`, and of some days; those of a thread that is gone are none."""
 
     def find(self, file: SharedFile) -> str:
         """Return where a file's content lies in the source itself; empty when it has to be downloaded."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,6 +31,7 @@ from cortex.ports import FetchFailure, Skipped
 
 _KINDS = "public_channel,private_channel,mpim,im"
 _DAY_US = 86_400_000_000
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 class SlackWeb:
@@ -68,6 +71,29 @@ class SlackWeb:
             yield FetchFailure(
                 channel_id, "channel.unreadable", f"{error.message}; invite the app to the channel"
             )
+
+    def some(self, channel: Channel, names: Collection[str]) -> Iterator[Raw | FetchFailure]:
+        """List the replies of each thread named, and the history of each day."""
+        for name in sorted(names):
+            try:
+                for message in self._named(channel.channel_id, name):
+                    yield Raw(f"{channel.channel_id}/{name}", message)
+            except NotFound as error:
+                if error.fields.get("says") != "thread_not_found":
+                    yield FetchFailure(channel.channel_id, "channel.unreadable", error.message)
+                    return
+
+    def _named(self, channel_id: str, name: str) -> Iterator[Any]:
+        if ts := read_ts(name):
+            yield from self._api.pages("conversations.replies", "messages", channel=channel_id, ts=ts)
+        elif _DAY.fullmatch(name):
+            start_s = int(datetime.fromisoformat(f"{name}T00:00:00+00:00").timestamp())
+            bounds = {
+                "oldest": f"{start_s}.000000",
+                "latest": f"{start_s + 86_399}.999999",
+                "inclusive": "true",
+            }
+            yield from self._api.pages("conversations.history", "messages", channel=channel_id, **bounds)
 
     def find(self, file: SharedFile) -> str:
         """Return nothing: a workspace's files have to be downloaded."""

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,10 +38,20 @@ class SourceConfig:
 
 @dataclass(frozen=True, slots=True)
 class WebhookEvent:
-    """What a verified push says: these items changed or went away."""
+    """What a verified push says: these items changed or went away, or who belongs to what did.
+
+    `push_id` is the sender's own id of it, the same when it is sent again. `reply` is what the sender waits to read.
+    `EVERYTHING` among the changed ids means that only a whole load will do.
+    """
 
     changed_ids: tuple[str, ...] = ()
     removed_ids: tuple[str, ...] = ()
+    changes_access: bool = False
+    push_id: str = ""
+    reply: str = ""
+
+
+EVERYTHING = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +110,14 @@ class ContentReader(Protocol):
 
     def read(self, item: Item, max_bytes: int) -> bytes:
         """Return an item's content, in any process that built the connector; raises Unparsable with the reason."""
+
+
+@runtime_checkable
+class Refetcher(Protocol):
+    """What a connector offers besides when its source can be asked for single items: what pushes name is then read alone."""
+
+    def refetch(self, external_ids: Sequence[str]) -> Iterator[Fetched]:
+        """List these items as they are now, and what belongs to them; one that is gone is left out."""
 
 
 # ------------------------------------------------------------------------------------------------------- models
@@ -377,6 +395,33 @@ class IngestCatalog(Protocol):
 
         For operators: readers may not see every document, so nothing of this may reach them.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """One verified push that nobody acted on yet. Without ids it says that access changed."""
+
+    push_id: str
+    changed_ids: tuple[str, ...]
+
+
+class PushQueue(Protocol):
+    """The catalog's record of pushes: who receives them writes it, who reads sources again empties it."""
+
+    def source(self, source_id: str) -> SourceConfig | None:
+        """Read a source of any tenant; None when there is none."""
+
+    def record(self, source_id: str, push_id: str, changed_ids: Sequence[str]) -> bool:
+        """Record a push; False when it is known already."""
+
+    def waiting(self, source_id: str) -> list[Push]:
+        """List a source's oldest waiting pushes; a batch at most."""
+
+    def waiting_sources(self) -> list[str]:
+        """List the sources whose pushes wait, in order."""
+
+    def settle(self, source_id: str, push_ids: Collection[str]) -> None:
+        """Note that pushes were acted on; forget old ones, and all but the newest runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,8 @@ class IngestReport:
 class Load:
     """What to load: a source with its connector, and by which models and settings.
 
-    `allows_empty` lets a source that lists nothing remove all its documents.
+    `allows_empty` lets a source that lists nothing remove all its documents. `only`, if given, are the items that the
+    connector was asked for: no other is gone because it is not listed.
     """
 
     config: SourceConfig
@@ -102,6 +103,7 @@ class Load:
     recipe: str
     embedding_model_version: str
     allows_empty: bool = False
+    only: frozenset[str] | None = None
     on_progress: Callable[[Counts], None] = field(default=lambda counts: None)
 
 
@@ -153,9 +155,10 @@ class SyncRun:
         self._count(total=found.n_items + n_failed, unchanged=found.n_unchanged, failed=n_failed)
         self._count(skipped=sum(kind.n for kind in self._skipped))
         self._settle_access(found)
-        for document in found.gone:
+        gone = [one for one in found.gone if load.only is None or one.external_id in load.only]
+        for document in gone:
             patiently(partial(catalog.tombstone, document.document_id))
-        self._count(removed=len(found.gone))
+        self._count(removed=len(gone))
         with closing(process(self._rows(known))) as rows:
             for row in rows:
                 if row is not None:

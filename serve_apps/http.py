@@ -13,8 +13,10 @@ from serve_apps.guard import Guard
 from serve_apps.identity import Identity
 from serve_apps.metrics import Metrics
 from serve_apps.problems import MEDIA_TYPE, install, problem_kinds
+from serve_apps.routes import pushes
 from serve_apps.routes.health import health_routes
 from serve_apps.routes.pages import page_routes
+from serve_apps.routes.pushes import push_routes
 from serve_apps.routes.queries import query_routes
 from serve_apps.routes.sessions import session_routes
 from serve_apps.routes.sources import source_routes
@@ -23,7 +25,7 @@ from serve_apps.service import Backend
 _ABOUT = """Search with citations over what you already have. Send `Authorization: Bearer …` (`cortex token USER`).
 Every error is an RFC 9457 problem document with a stable `code` and a `remedy`: retry, retry-after, restart, skip,
 stop or tell-user."""
-_OPEN = {"/healthz", "/readyz", "/metrics"}
+_OPEN = {"/healthz", "/readyz", "/metrics", pushes.PATH}
 
 
 def make_app(backend: Backend, settings: Settings) -> FastAPI:
@@ -41,6 +43,7 @@ def make_app(backend: Backend, settings: Settings) -> FastAPI:
     app.include_router(query_routes(backend.queries, identity, settings, metrics))
     app.include_router(session_routes(backend.queries, identity, settings))
     app.include_router(source_routes(backend.desk, identity))
+    app.include_router(push_routes(backend.pushes))
     app.include_router(health_routes(backend.queries, settings, metrics))
     app.include_router(page_routes())
     install(app)

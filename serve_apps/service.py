@@ -5,7 +5,7 @@ The fused placement gives it plain objects of one process; a staged one gives it
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,14 +53,22 @@ class SourceDesk(Protocol):
         """Register a folder of this machine and start loading it."""
 
 
+class PushDesk(Protocol):
+    """Where a source's own pushes arrive."""
+
+    async def receive(self, source_id: str, headers: Mapping[str, str], body: bytes) -> str:
+        """Take a signed push and return what its sender waits to read; raises Unauthenticated for any other."""
+
+
 async def _nothing() -> None:
     """Close nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What one ingress serves."""
+    """What one ingress serves; without a desk for pushes every push is refused."""
 
     queries: QueryService
     desk: SourceDesk
     close: Callable[[], Awaitable[None]] = _nothing
+    pushes: PushDesk | None = None

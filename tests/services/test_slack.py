@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from adapters.catalog.pushes import CatalogPushes
 from connectors import slack_api
 from cortex.evidence import Question
 from cortex.principals import Principal
 from cortex.settings import Settings
 from cortex.settings import settings as read
 from data_jobs.ingest import ingest
+from data_jobs.refetch import refetch
 from data_jobs.run import IngestReport
 from data_jobs.sources import Naming, slack_source
 from retrieval.path import search
@@ -121,3 +123,36 @@ async def test_guests_and_leavers_find_what_slack_shows_them(settings: Settings)
     for person in ("ana@acme.example", "ben@acme.example"):
         titles = [title for title, _ in await found(settings, person, "Whoever could read this?")]
         assert "#dark, 2026-03-05" not in titles
+
+
+async def test_a_push_brings_what_changed_and_takes_what_left(settings: Settings) -> None:
+    """A late reply is found, a deleted thread is gone and a leaver shut out, with no load of the rest in between."""
+    workspace = Workspace.of_export(EXPORT)
+    with serving(workspace):
+        source_id = load(settings, workspace.url).source_id
+        queue = CatalogPushes(settings.postgres_url)
+        workspace.messages["C0GEN"].append(
+            {"type": "message", "user": "U0BEN", "text": "It slipped to the ninth of May.",
+             "ts": "1772900000.000000", "thread_ts": "1772444000.000200"}
+        )  # fmt: skip
+        assert queue.record(source_id, "Ev1", ["C0GEN/1772444000.000200", "C0GEN/2026-03-02"])
+        refetch(settings, source_id)
+        title = "#general: When do we ship Lumi 4 (https://acme.example/lumi)?"
+        assert title in [
+            one for one, _ in await found(settings, "ben@acme.example", "slipped to the ninth of May")
+        ]
+
+        thread = ("#glacier: They offered forty million.", "p1772700000000900")
+        workspace.members["G0SEC"].remove("U0YUKI")
+        assert thread in await found(settings, "yuki@acme.example", SECRET)
+        queue.record(source_id, "Ev2", [])
+        refetch(settings, source_id)
+        assert thread not in await found(settings, "yuki@acme.example", SECRET)
+
+        workspace.messages["G0SEC"].clear()
+        queue.record(source_id, "Ev3", ["G0SEC/1772700000.000900", "G0SEC/F0OFFER"])
+        refetch(settings, source_id)
+        titles = {one for one, _ in await found(settings, "ana@acme.example", SECRET)}
+        assert not titles & {"#glacier: They offered forty million.", "The offer, in full"}
+        assert queue.waiting(source_id) == []
+        assert counts(load(settings, workspace.url)) == (0, 6, 0)

@@ -84,9 +84,10 @@ class Workspace:
             case "conversations.history":
                 return self._page("MessagePayload", "messages", self._history(given), given)
             case "conversations.replies":
-                return self._page(
-                    "MessagePayload", "messages", self._thread(given["channel"], given["ts"]), given
-                )
+                thread = self._thread(given["channel"], given["ts"])
+                if not thread:
+                    return {"ok": False, "error": "thread_not_found"}
+                return self._page("MessagePayload", "messages", thread, given)
         return {"ok": False, "error": "unknown_method"}
 
     def show_files(self, origin: str) -> None:
@@ -101,7 +102,8 @@ class Workspace:
         shown = [
             {**raw, **self._thread_state(given["channel"], raw)}
             for raw in self.messages[given["channel"]]
-            if raw.get("thread_ts", raw["ts"]) == raw["ts"] and float(raw["ts"]) > oldest
+            if raw.get("thread_ts", raw["ts"]) == raw["ts"]
+            and oldest < float(raw["ts"]) <= float(given.get("latest", "inf"))
         ]
         return sorted(shown, key=lambda raw: float(raw["ts"]), reverse=True)
 

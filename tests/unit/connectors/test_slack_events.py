@@ -146,3 +146,41 @@ def test_a_signed_body_that_is_no_json_is_refused(source: SlackConnector, body: 
     """What cannot be read is an error with a code, signed or not."""
     with pytest.raises(InputError):
         source.webhook(signed(body), body)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"type": "url_verification", "challenge": "3eZbrw"}, WebhookEvent(reply="3eZbrw")),
+        ({"type": "url_verification", "challenge": ["x"]}, WebhookEvent()),
+        (
+            {"event_id": "Ev1", "event": {"type": "member_left_channel", "user": "U0", "channel": "G0SEC"}},
+            WebhookEvent(changes_access=True, push_id="Ev1"),
+        ),
+        (
+            {"event_id": "Ev2", "event": {**MESSAGE, "subtype": "channel_leave"}},
+            WebhookEvent(changes_access=True, push_id="Ev2"),
+        ),
+        (
+            {"event_id": "Ev3", "event": {**MESSAGE, "subtype": "channel_convert_to_private"}},
+            WebhookEvent(("*",), push_id="Ev3"),
+        ),
+        ({"event_id": "Ev4", "event": {"type": "reaction_added"}}, WebhookEvent()),
+        ({"event_id": "Ev5", "event": "message"}, WebhookEvent()),
+    ],
+    ids=["challenge", "no-challenge", "leaves", "leave-message", "closes", "reaction", "nonsense"],
+)
+def test_a_push_says_what_changes(
+    source: SlackConnector, body: dict[str, Any], expected: WebhookEvent
+) -> None:
+    """A challenge is answered; who comes and goes changes access; a channel that closes concerns all in it."""
+    content = json.dumps(body).encode()
+    assert source.webhook(signed(content), content) == expected
+
+
+def test_a_removed_message_names_its_files(source: SlackConnector) -> None:
+    """The files of a message that is deleted or edited are looked at again with it."""
+    before = {**MESSAGE, "files": [{"id": "F0PLAN"}]}
+    event = push(source, type="message", subtype="message_deleted", channel="C0GEN", deleted_ts=MESSAGE["ts"],
+                 previous_message=before, ts="1772444900.000000")  # fmt: skip
+    assert "C0GEN/F0PLAN" in event.changed_ids

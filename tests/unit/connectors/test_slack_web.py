@@ -230,3 +230,47 @@ def test_without_a_token_the_remedy_is_named(workspace: Workspace, monkeypatch: 
         items(web(workspace))
     assert (caught.value.error_code, workspace.calls) == ("slack.token_missing", [])
     assert "CORTEX_SLACK_TOKEN" in caught.value.hint
+
+
+def refetched(source: SlackConnector, *external_ids: str) -> dict[str, Item]:
+    return {found.external_id: found for found in source.refetch(external_ids) if isinstance(found, Item)}
+
+
+def test_one_thread_is_read_again_alone(workspace: Workspace) -> None:
+    """A thread that is asked for comes whole, with its files, as a full listing gives it; no history is read for it."""
+    full = {item.external_id: item for item in items(web(workspace))}
+    workspace.calls.clear()
+    found = refetched(web(workspace), "G0SEC/1772700000.000900")
+    assert found == {name: full[name] for name in ("G0SEC/F0OFFER", "G0SEC/1772700000.000900")}
+    assert {method for method, _ in workspace.calls} & {"conversations.history", "GET"} == set()
+
+
+def test_a_day_is_read_again_without_its_threads(workspace: Workspace) -> None:
+    """A day that is asked for holds what was said outside of threads, as a full listing gives it."""
+    full = {item.external_id: item for item in items(web(workspace))}
+    workspace.calls.clear()
+    assert refetched(web(workspace), "C0GEN/2026-03-02") == {"C0GEN/2026-03-02": full["C0GEN/2026-03-02"]}
+    assert [given for method, given in workspace.calls if method == "conversations.replies"] == []
+
+
+def test_what_is_gone_is_not_listed_again(workspace: Workspace) -> None:
+    """A thread that was deleted is not listed, and no failure: then it is gone."""
+    found = list(web(workspace).refetch(["C0GEN/1772444000.999999", "C0NO/1.0", "C0GEN/1/2", "nonsense"]))
+    assert [each for each in found if isinstance(each, Item)] == []
+    assert "C0GEN" not in {each.external_id for each in found if isinstance(each, FetchFailure)}
+
+
+def test_a_channel_out_of_sight_hides_what_was_asked_for(workspace: Workspace) -> None:
+    """Where the token may not read the channel any more, what is in it is out of sight and not gone."""
+    workspace.errors["conversations.replies G0SEC"] = "not_in_channel"
+    found = list(web(workspace).refetch(["G0SEC/1772700000.000900"]))
+    failed = {(each.external_id, each.code) for each in found if isinstance(each, FetchFailure)}
+    assert ("G0SEC", "channel.unreadable") in failed
+
+
+def test_an_export_can_be_asked_for_single_threads_too(export: Path, workspace: Workspace) -> None:
+    """Both ways into a workspace give the same thread."""
+    wanted = "C0GEN/1772444000.000200"
+    by_export, by_api = connector(export, domain="acme"), web(workspace)
+    assert refetched(by_export, wanted) == refetched(by_api, wanted)
+    assert list(by_export.memberships()) == list(by_api.memberships())
