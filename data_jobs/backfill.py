@@ -67,7 +67,7 @@ def stop(settings: Settings, submission_id: str) -> None:
     """Ask a backfill to stop, and wait until its run is told; raises Conflict when it does not run."""
     backfill = found(settings, submission_id)
     if backfill.status != "running":
-        raise Conflict(f"the backfill is {backfill.status} already", code="backfill.ended")
+        raise Conflict(f"the backfill has ended: it {backfill.status}", code="backfill.ended")
     if not backfill.run_id:
         raise Conflict(
             "the backfill is starting and has no run yet",
