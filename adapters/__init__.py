@@ -1,1 +1,1 @@
-"""Adapters: one file per outside system, each an implementation of a port in `cortex/ports.py`."""
+"""Adapters: one file per outside system, each an implementation of a port in `cortex/ports/`."""

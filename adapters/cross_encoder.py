@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from adapters.onnx_text import OnnxText
 from cortex.errors import Misconfigured
-from cortex.ports import Reranker
+from cortex.ports.models import Reranker
 from cortex.settings import Settings
 
 _MAX_TOKENS = 512  # what the usual cross-encoders were trained with; question and passage together

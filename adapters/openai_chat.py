@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from cortex.errors import Misconfigured, TimedOut, Unavailable
-from cortex.ports import Message
+from cortex.ports.models import Message
 from cortex.settings import Settings
 
 _CONNECT_TIMEOUT_S = 5.0

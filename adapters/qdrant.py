@@ -13,7 +13,7 @@ from adapters.qdrant_clients import ALIAS, open_async_client
 from adapters.qdrant_errors import translated
 from adapters.qdrant_filters import narrowed, permit_filter
 from cortex.evidence import Candidate, LaneScores
-from cortex.ports import IndexQuery
+from cortex.ports.query import IndexQuery
 from cortex.settings import Settings
 
 _TIMEOUT_S = 15

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, ClassVar
 from cortex.documents import EVERYONE, Acl, Document, Item, Membership, ParsedBody
 from cortex.errors import InputError, Unauthenticated
 from cortex.ids import document_id
-from cortex.ports import Fetched, FetchFailure, SourceConfig, WebhookEvent
+from cortex.ports.connectors import Fetched, FetchFailure, SourceConfig, WebhookEvent
 
 CORPUS = "corpus.jsonl"
 MAX_LINE_BYTES = 10_000_000

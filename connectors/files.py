@@ -19,7 +19,7 @@ from connectors.posix_access import PosixAccess, posix_memberships
 from cortex.documents import NOBODY, Acl, Document, Item, Membership, ParsedBody
 from cortex.errors import InputError, Unauthenticated
 from cortex.ids import document_id
-from cortex.ports import Fetched, FetchFailure, Skipped, SourceConfig, WebhookEvent
+from cortex.ports.connectors import Fetched, FetchFailure, Skipped, SourceConfig, WebhookEvent
 
 _TYPES = mimetypes.MimeTypes()  # the built-in table alone: the same on every machine
 _MORE_TYPES = {

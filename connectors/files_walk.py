@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.access_files import NAME as ACCESS_FILE
-from cortex.ports import FetchFailure, Skipped
+from cortex.ports.connectors import FetchFailure, Skipped
 
 SKIPPED_FOLDERS = frozenset({"CVS", "__pycache__", "node_modules"})
 _SKIPPED_PREFIXES = {

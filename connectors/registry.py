@@ -11,7 +11,7 @@ from types import ModuleType
 
 import connectors
 from cortex.errors import InputError, Misconfigured
-from cortex.ports import Connector, SourceConfig
+from cortex.ports.connectors import Connector, SourceConfig
 
 ENTRY_POINT_GROUP = "cortex.connectors"
 VERBS = ("fetch", "normalize", "acls", "cursor", "webhook")

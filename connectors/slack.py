@@ -25,7 +25,7 @@ from cortex.documents import NOBODY, Acl, Document, Grant, GrantKind, Item, Memb
 from cortex.edges import EdgeSpace, Name
 from cortex.errors import InputError
 from cortex.ids import document_id
-from cortex.ports import Fetched, SourceConfig, WebhookEvent
+from cortex.ports.connectors import Fetched, SourceConfig, WebhookEvent
 from cortex.settings import settings
 
 _CURSOR = re.compile(r"(\d{1,17})\|(.+)")

@@ -17,7 +17,7 @@ from connectors.slack_messages import micros, read_ts
 from connectors.slack_model import obj, word
 from connectors.slack_threads import day_of
 from cortex.errors import InputError, Unauthenticated
-from cortex.ports import EVERYTHING, WebhookEvent
+from cortex.ports.connectors import EVERYTHING, WebhookEvent
 
 MAX_AGE_S = 300  # Slack's own advice against replays
 _MAX_CHALLENGE_CHARS = 1_000

@@ -30,7 +30,7 @@ from connectors.slack_model import (
 from connectors.slack_source import Raw
 from cortex.documents import Item
 from cortex.errors import InputError, Unparsable
-from cortex.ports import FetchFailure, Skipped
+from cortex.ports.connectors import FetchFailure, Skipped
 
 _USERS = ("users.json", "org_users.json")
 _CHANNELS = {

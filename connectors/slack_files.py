@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from connectors.slack_model import arr, obj, word
-from cortex.ports import Skipped
+from cortex.ports.connectors import Skipped
 
 _TYPES_WITHOUT_TEXT = ("image/", "audio/", "video/")
 

@@ -24,7 +24,7 @@ from connectors.slack_text import Renderer
 from connectors.slack_threads import Unit, file_item_id, permalink, units
 from cortex.conversations import MEDIA_TYPE
 from cortex.documents import Item
-from cortex.ports import FetchFailure
+from cortex.ports.connectors import FetchFailure
 
 _DAY_US = 86_400_000_000
 

@@ -16,7 +16,7 @@ from typing import Any
 from connectors.slack_files import SharedFile, read_files
 from connectors.slack_model import arr, obj, word
 from connectors.slack_text import Renderer
-from cortex.ports import Skipped
+from cortex.ports.connectors import Skipped
 
 _TS = re.compile(r"\d{1,11}(?:\.\d{1,6})?")
 _CHANGES = frozenset({"message_changed", "message_replied"})

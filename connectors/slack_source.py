@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from connectors.slack_files import SharedFile
 from connectors.slack_model import Channel, Workspace
 from cortex.documents import Item
-from cortex.ports import FetchFailure, Skipped
+from cortex.ports.connectors import FetchFailure, Skipped
 
 
 @dataclass(frozen=True, slots=True)

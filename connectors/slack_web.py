@@ -27,7 +27,7 @@ from connectors.slack_model import (
 from connectors.slack_source import Raw
 from cortex.documents import Item
 from cortex.errors import CortexError, Misconfigured, NotFound, Unparsable
-from cortex.ports import FetchFailure, Skipped
+from cortex.ports.connectors import FetchFailure, Skipped
 
 _KINDS = "public_channel,private_channel,mpim,im"
 _DAY_US = 86_400_000_000

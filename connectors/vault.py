@@ -14,7 +14,7 @@ from connectors.files import FilesConnector
 from connectors.files_walk import Entry
 from connectors.vault_names import names_of, with_key
 from cortex.documents import Document, Item, ParsedBody
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 
 _MARKDOWN, _ORG = "text/markdown", "text/org"
 _DENDRON_MARK = "dendron.yml"

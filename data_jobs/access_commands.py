@@ -11,7 +11,7 @@ import click
 from cortex.console import command, json_option, write_document
 from cortex.documents import Grant, GrantKind, Membership
 from cortex.errors import Misconfigured
-from cortex.ports import IngestCatalog
+from cortex.ports.ingest import IngestCatalog
 from cortex.settings import Settings, settings
 
 _GROUP_PREFIX = "group:"

@@ -17,7 +17,7 @@ from adapters.catalog.backfills import Backfill, PostgresBackfills
 from connectors.registry import build_connector
 from cortex.errors import Conflict, CortexError, NotFound
 from cortex.ids import sha256_hex
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from cortex.settings import Settings
 from cortex.telemetry import event, setup_logging
 from data_jobs.ingest import build_load

@@ -13,7 +13,7 @@ import data_jobs.backfill as jobs
 from adapters.catalog.backfills import Backfill
 from cortex.console import command, json_option, write_document
 from cortex.errors import NotFound
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from cortex.settings import Settings, settings
 from data_jobs.parts import open_catalog
 from data_jobs.sources import files_source

@@ -24,7 +24,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from cortex.chunks import Chunk, ChunkVectors, SparseVector
 from cortex.documents import Document
 from cortex.ids import sha256_hex
-from cortex.ports import FetchFailure
+from cortex.ports.connectors import FetchFailure
 from cortex.settings import Settings
 from data_jobs.rows import LASTING_FAILURES, Row
 

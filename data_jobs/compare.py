@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from cortex.documents import GrantKind, Item, acl_sha256
-from cortex.ports import AclWrite, Connector, FetchFailure, KnownDocument, Skipped
+from cortex.ports.connectors import Connector, FetchFailure, Skipped
+from cortex.ports.ingest import AclWrite, KnownDocument
 from data_jobs.fingerprints import fingerprint_of
 from data_jobs.rows import Row
 

@@ -14,7 +14,8 @@ from dataclasses import fields
 from typing import Any
 
 from cortex.errors import Corrupt, CortexError, InputError, Remedy, Unavailable
-from cortex.ports import IndexWriter, Outbox, OutboxEvent, Relationship, RelationshipWriter
+from cortex.ports.ingest import IndexWriter
+from cortex.ports.outbox import Outbox, OutboxEvent, Relationship, RelationshipWriter
 from cortex.telemetry import event
 
 PERMISSION_TOPICS = ("tuples",)

@@ -10,7 +10,8 @@ import json
 
 from cortex.documents import Item
 from cortex.ids import sha256_hex
-from cortex.ports import LexicalEncoder, SourceConfig
+from cortex.ports.connectors import SourceConfig
+from cortex.ports.models import LexicalEncoder
 from cortex.settings import Settings
 from data_jobs.stages.parse import PARSER_VERSION
 

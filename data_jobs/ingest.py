@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 
 from connectors.registry import build_connector
-from cortex.ports import Connector, SourceConfig
+from cortex.ports.connectors import Connector, SourceConfig
 from cortex.settings import Settings
 from data_jobs.fingerprints import recipe_of
 from data_jobs.parts import Models, Stores, build_models, deliver_queued, open_catalog, open_stores

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from cortex.console import command, json_option, write_document, write_progress
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from cortex.settings import settings
 from data_jobs.links import LinkReport
 from data_jobs.run import Counts, IngestReport

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cortex.edges import EdgeState
-from cortex.ports import IngestCatalog
+from cortex.ports.ingest import IngestCatalog
 
 _SHOWN = 100
 

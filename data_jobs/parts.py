@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from cortex.errors import Misconfigured
-from cortex.ports import Embedder, IndexWriter, IngestCatalog, LexicalEncoder, ObjectStore, TokenCounter
+from cortex.ports.ingest import IndexWriter, IngestCatalog, ObjectStore
+from cortex.ports.models import Embedder, LexicalEncoder, TokenCounter
 from cortex.settings import Settings
 from data_jobs.actor import operator
 from data_jobs.patience import patiently

@@ -8,7 +8,8 @@ from typing import cast
 from cortex.documents import ParsedBody
 from cortex.errors import Unparsable
 from cortex.ids import sha256_hex
-from cortex.ports import Connector, ContentReader, ObjectStore
+from cortex.ports.connectors import Connector, ContentReader
+from cortex.ports.ingest import ObjectStore
 from data_jobs.fingerprints import has_same_recipe
 from data_jobs.rows import Row
 from data_jobs.stages.chunk import ChunkStage

@@ -21,7 +21,7 @@ import click
 
 from cortex.console import command, write_document
 from cortex.errors import NotFound
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from cortex.settings import Settings, settings
 from cortex.telemetry import setup_logging
 from data_jobs.checkpoint import Checkpoint, Part, checkpoint_folder

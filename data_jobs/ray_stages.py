@@ -15,7 +15,7 @@ from typing import Any
 from connectors.registry import build_connector
 from cortex.chunks import Chunk
 from cortex.documents import NOBODY, Item
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from cortex.settings import Settings, adopt
 from cortex.telemetry import setup_logging
 from data_jobs.attempts import DEATHS_UNTIL_POISON, POISON, Attempts

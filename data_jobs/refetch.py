@@ -19,7 +19,8 @@ from adapters.catalog.pushes import CatalogPushes
 from cortex.console import command
 from cortex.documents import Acl, Document, Item, Membership, ParsedBody
 from cortex.errors import Conflict
-from cortex.ports import EVERYTHING, Connector, Fetched, Push, Refetcher, SourceConfig, WebhookEvent
+from cortex.ports.connectors import EVERYTHING, Connector, Fetched, Refetcher, SourceConfig, WebhookEvent
+from cortex.ports.ingest import Push
 from cortex.settings import Settings, settings
 from cortex.telemetry import event, setup_logging
 from data_jobs.ingest import LocalWork, build_load

@@ -12,7 +12,8 @@ from adapters.catalog.outbox import PostgresOutbox
 from adapters.spicedb.writer import SpiceDBWriter
 from cortex.console import command
 from cortex.errors import CortexError, Remedy
-from cortex.ports import IndexWriter, Outbox, RelationshipWriter
+from cortex.ports.ingest import IndexWriter
+from cortex.ports.outbox import Outbox, RelationshipWriter
 from cortex.settings import settings
 from cortex.telemetry import event, setup_logging
 from data_jobs.deliver import INDEX_TOPICS, deliver, park_unknown

@@ -12,7 +12,7 @@ from adapters.spicedb.reader import SpiceDBReader
 from adapters.spicedb.writer import MOST_CHANGES, SpiceDBWriter
 from cortex.console import command, write_progress
 from cortex.errors import Unavailable
-from cortex.ports import MirrorSnapshot, Outbox, Relationship, RelationshipReader, RelationshipWriter
+from cortex.ports.outbox import MirrorSnapshot, Outbox, Relationship, RelationshipReader, RelationshipWriter
 from cortex.settings import settings
 from data_jobs.consistency.digests import digest, digest_set, only_in
 

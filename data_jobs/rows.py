@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from cortex.chunks import Chunk, ChunkVectors
 from cortex.documents import Acl, Document, Item, ParsedBody
-from cortex.ports import FetchFailure, KnownDocument
+from cortex.ports.connectors import FetchFailure
+from cortex.ports.ingest import KnownDocument
 
 # The content is known to hold no text that we can read; other failures may pass with the next run.
 LASTING_FAILURES = frozenset(

@@ -14,15 +14,8 @@ from functools import partial
 
 from cortex.documents import GrantKind
 from cortex.errors import Conflict, CortexError, InputError
-from cortex.ports import (
-    AclWrite,
-    Connector,
-    FetchFailure,
-    IngestCatalog,
-    KnownDocument,
-    Skipped,
-    SourceConfig,
-)
+from cortex.ports.connectors import Connector, FetchFailure, Skipped, SourceConfig
+from cortex.ports.ingest import AclWrite, IngestCatalog, KnownDocument
 from cortex.telemetry import event
 from data_jobs.compare import Survey, changed, survey
 from data_jobs.links import LinkReport, report_links

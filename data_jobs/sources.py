@@ -9,7 +9,7 @@ from pathlib import Path
 from connectors.registry import build_connector
 from cortex.errors import InputError
 from cortex.ids import source_id
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from cortex.settings import Settings
 
 

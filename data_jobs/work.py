@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from cortex.ports import Connector, ObjectStore, TokenCounter
+from cortex.ports.connectors import Connector
+from cortex.ports.ingest import ObjectStore
+from cortex.ports.models import TokenCounter
 from cortex.settings import Settings
 from data_jobs.parts import Models, Stores
 from data_jobs.patience import in_isolation

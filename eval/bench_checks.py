@@ -30,7 +30,7 @@ from adapters.spicedb.checker import SpiceDBChecker
 from adapters.spicedb.writer import MOST_CHANGES, SpiceDBWriter
 from cortex.errors import Unavailable
 from cortex.ids import document_id, tenant_object_id
-from cortex.ports import Relationship
+from cortex.ports.outbox import Relationship
 from cortex.principals import Principal
 
 _TENANT = "bench"

@@ -14,7 +14,7 @@ import psutil
 
 from cortex.documents import Grant, GrantKind, Membership
 from cortex.ids import source_id
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from cortex.settings import Settings, read_settings
 from data_jobs.parts import open_catalog
 from eval.processes import family, pss_bytes

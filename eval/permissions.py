@@ -13,7 +13,7 @@ from cortex.documents import GrantKind
 from cortex.errors import ChecksUnavailable
 from cortex.evidence import Hit, Question
 from cortex.ids import document_id
-from cortex.ports import IndexWriter
+from cortex.ports.ingest import IndexWriter
 from cortex.principals import Principal
 from cortex.settings import Settings
 from data_jobs.ingest import LocalWork

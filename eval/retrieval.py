@@ -10,7 +10,7 @@ from statistics import median
 
 from cortex.evidence import Question
 from cortex.ids import document_id, source_id
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from cortex.principals import Principal
 from cortex.settings import Settings
 from data_jobs.ingest import ingest

@@ -10,7 +10,8 @@ import httpx
 from adapters.qdrant import QdrantSearchIndex
 from adapters.qdrant_writer import QdrantIndexWriter
 from cortex.chunks import IndexPoint
-from cortex.ports import Embedder, SearchIndex
+from cortex.ports.models import Embedder
+from cortex.ports.query import SearchIndex
 from cortex.settings import Settings
 
 _TIMEOUT_S = 30

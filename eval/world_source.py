@@ -8,7 +8,7 @@ from typing import ClassVar
 from cortex.documents import Acl, Document, Item, Membership, ParsedBody
 from cortex.errors import Unauthenticated
 from cortex.ids import document_id, source_id
-from cortex.ports import FetchFailure, SourceConfig, WebhookEvent
+from cortex.ports.connectors import FetchFailure, SourceConfig, WebhookEvent
 from eval.worlds import World
 
 

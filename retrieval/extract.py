@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cortex.errors import CortexError
 from cortex.evidence import AnswerEvent, Fragment
-from cortex.ports import Embedder, LexicalEncoder
+from cortex.ports.models import Embedder, LexicalEncoder
 from retrieval.cite import cite
 from retrieval.draft import Draft
 from retrieval.resemble import fold, resemblance, shingles

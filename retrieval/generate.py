@@ -12,7 +12,7 @@ from contextlib import aclosing
 
 from cortex.errors import CortexError, TimedOut
 from cortex.evidence import AnswerEvent, Fragment
-from cortex.ports import Generator, Message
+from cortex.ports.models import Generator, Message
 from retrieval.cite import CitationReader, ThoughtFilter, best_quote, cite
 from retrieval.draft import Draft
 from retrieval.prompt import NO_ANSWER, build_messages

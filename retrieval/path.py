@@ -25,15 +25,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from cortex.evidence import AnswerEvent, AnswerEventKind, Question, SearchResult
-from cortex.ports import (
-    Embedder,
-    Generator,
-    LexicalEncoder,
-    PermissionChecker,
-    QueryCatalog,
-    Reranker,
-    SearchIndex,
-)
+from cortex.ports.models import Embedder, Generator, LexicalEncoder, Reranker
+from cortex.ports.query import PermissionChecker, QueryCatalog, SearchIndex
 from cortex.principals import Principal
 from retrieval.assemble import assemble
 from retrieval.draft import Draft

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cortex.ports import QueryCatalog
+from cortex.ports.query import QueryCatalog
 from cortex.principals import Permit, Principal
 from retrieval.run import Run, step, together
 

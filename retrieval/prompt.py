@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from cortex.evidence import Fragment
-from cortex.ports import Message
+from cortex.ports.models import Message
 
 NO_ANSWER = "NO_ANSWER"
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cortex.evidence import Candidate, Hit
-from cortex.ports import PermissionChecker, QueryCatalog
+from cortex.ports.query import PermissionChecker, QueryCatalog
 from cortex.principals import Permit
 from retrieval.fuse import LANES, Fusion, fuse, lane_length
 from retrieval.run import Run, step

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from cortex.errors import CortexError
 from cortex.evidence import Hit
-from cortex.ports import Reranker
+from cortex.ports.models import Reranker
 from retrieval.run import Run, step
 
 

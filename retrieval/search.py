@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from cortex.chunks import SparseVector
 from cortex.errors import CortexError, InputError, TimedOut, Unavailable
 from cortex.evidence import Candidate, Filters, Question
-from cortex.ports import Embedder, IndexQuery, LexicalEncoder, SearchIndex
+from cortex.ports.models import Embedder, LexicalEncoder
+from cortex.ports.query import IndexQuery, SearchIndex
 from cortex.principals import Permit
 from retrieval.fuse import Fusion, lane_length
 from retrieval.run import Run, step

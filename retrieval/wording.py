@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from cortex.evidence import Hit
-from cortex.ports import LexicalEncoder
+from cortex.ports.models import LexicalEncoder
 from retrieval.understand import unspaced_share
 
 

@@ -14,7 +14,8 @@ from adapters.catalog.ingest import PostgresIngestCatalog
 from cortex.api import FailureModel, RunModel, SourceModel
 from cortex.errors import Conflict, InputError
 from cortex.ids import source_id
-from cortex.ports import QueryCatalog, SourceConfig
+from cortex.ports.connectors import SourceConfig
+from cortex.ports.query import QueryCatalog
 from cortex.principals import Principal
 from cortex.settings import Settings
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from cortex.errors import NotFound
 from cortex.evidence import Answer, AnswerEvent, Filters, Hit, Question, SearchResult
-from cortex.ports import IndexQuery
+from cortex.ports.query import IndexQuery
 from cortex.principals import Permit, Principal
 from retrieval.path import Parts, answer, search
 

@@ -14,7 +14,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from connectors.registry import build_connector
 from cortex.errors import CortexError, Unauthenticated, Unavailable
 from cortex.ids import sha256_hex
-from cortex.ports import PushQueue, WebhookEvent
+from cortex.ports.connectors import WebhookEvent
+from cortex.ports.ingest import PushQueue
 from cortex.settings import Settings
 from cortex.telemetry import event
 

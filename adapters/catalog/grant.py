@@ -20,7 +20,7 @@ from adapters.catalog.queries import queries
 from adapters.catalog.queue import queue_profile, queue_tuples
 from cortex.documents import Acl, acl_sha256
 from cortex.errors import Conflict, InputError
-from cortex.ports import AclWrite
+from cortex.ports.ingest import AclWrite
 
 _SQL = queries("permissions")
 

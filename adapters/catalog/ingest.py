@@ -24,7 +24,8 @@ from adapters.catalog.stage import publish, stage, tombstone
 from cortex.documents import Acl, Membership
 from cortex.edges import EdgeState, ResolvedEdge
 from cortex.errors import Conflict, NotFound
-from cortex.ports import AclWrite, DocumentWrite, FetchFailure, KnownDocument, Skipped, SourceConfig
+from cortex.ports.connectors import FetchFailure, Skipped, SourceConfig
+from cortex.ports.ingest import AclWrite, DocumentWrite, KnownDocument
 
 _SQL = {**queries("sources"), **queries("documents")}
 

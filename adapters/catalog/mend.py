@@ -23,7 +23,7 @@ from adapters.catalog.mirror import (
 )
 from adapters.catalog.queries import queries
 from adapters.catalog.queue import queue_obsolete, queue_profile, queue_tuples
-from cortex.ports import Relationship
+from cortex.ports.outbox import Relationship
 
 _SQL = {
     **queries("documents"),

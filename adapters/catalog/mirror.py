@@ -11,7 +11,7 @@ from adapters.catalog.queries import queries
 from cortex.documents import Grant, GrantKind, Membership
 from cortex.errors import InputError
 from cortex.ids import tenant_object_id
-from cortex.ports import Relationship
+from cortex.ports.outbox import Relationship
 
 _SQL = queries("permissions")
 _LONGEST_NAME = 512

@@ -14,7 +14,7 @@ import psycopg
 from adapters.catalog.failures import translated
 from adapters.catalog.mirror import Tuple, relationship
 from adapters.catalog.queries import queries
-from cortex.ports import Backlog, MirrorSnapshot, OutboxEvent, Relationship
+from cortex.ports.outbox import Backlog, MirrorSnapshot, OutboxEvent, Relationship
 
 _SQL = queries("outbox")
 _CONNECT_TIMEOUT_S = 5

@@ -9,7 +9,8 @@ import psycopg
 
 from adapters.catalog.failures import translated
 from adapters.catalog.queries import queries
-from cortex.ports import Push, SourceConfig
+from cortex.ports.connectors import SourceConfig
+from cortex.ports.ingest import Push
 
 _SQL = queries("pushes")
 _BATCH = 500

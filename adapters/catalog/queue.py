@@ -10,7 +10,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from adapters.catalog.queries import queries
-from cortex.ports import Relationship
+from cortex.ports.outbox import Relationship
 
 _SQL = queries("outbox")
 

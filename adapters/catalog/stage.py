@@ -15,7 +15,7 @@ from adapters.catalog.queue import queue_obsolete, queue_tuples
 from adapters.catalog.signatures import bands
 from cortex.chunks import Chunk
 from cortex.errors import Conflict, InputError
-from cortex.ports import DocumentWrite
+from cortex.ports.ingest import DocumentWrite
 
 _SQL = queries("documents")
 

@@ -12,7 +12,7 @@ from adapters.spicedb.channels import HEALTH_METHOD, SERVING, open_channel
 from adapters.spicedb.slices import read_back
 from adapters.spicedb.writer import translated
 from cortex.errors import Unavailable
-from cortex.ports import Relationship
+from cortex.ports.outbox import Relationship
 
 RESOURCE_TYPES = ("group", "profile", "document")
 _TIMEOUT_S = 600.0  # a million tuples take about a minute

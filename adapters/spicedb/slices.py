@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import replace
 
-from cortex.ports import Relationship
+from cortex.ports.outbox import Relationship
 
 # More would make every step read a longer schema. When this changes, a server's tuples must be written anew.
 N_SLICES = 64

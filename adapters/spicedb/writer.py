@@ -21,7 +21,7 @@ from authzed.api.v1.schema_service_pb2_grpc import SchemaServiceStub
 from adapters.spicedb.channels import open_channel
 from adapters.spicedb.slices import lay_out, sliced_schema
 from cortex.errors import InputError, Misconfigured, Unavailable
-from cortex.ports import Relationship
+from cortex.ports.outbox import Relationship
 
 MOST_CHANGES = 1_000  # SpiceDB's own limit of one write
 _OPEN_METHOD = "/cortex.engines.v1.Gate/Open"

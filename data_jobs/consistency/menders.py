@@ -10,7 +10,8 @@ from adapters.catalog.mirror import Tuple
 from adapters.catalog.outbox import PostgresOutbox
 from adapters.catalog.shown import forget_fingerprints
 from adapters.objects import LITTER_AFTER, ObstoreObjects
-from cortex.ports import IndexWriter, Relationship
+from cortex.ports.ingest import IndexWriter
+from cortex.ports.outbox import Relationship
 from data_jobs.consistency.rebuild import PointBuilder
 from data_jobs.consistency.report import Kind, Ledger
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from adapters.catalog.inventory import CatalogInventory
 from adapters.catalog.mirror import Tuple, relationship
 from adapters.spicedb.reader import SpiceDBReader
-from cortex.ports import Relationship
+from cortex.ports.outbox import Relationship
 from data_jobs.consistency.digests import digest, digest_set, only_in
 from data_jobs.consistency.report import Kind, Ledger
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from cortex.chunks import Chunk, ChunkVectors
 from cortex.errors import Corrupt
-from cortex.ports import Embedder, LexicalEncoder
+from cortex.ports.models import Embedder, LexicalEncoder
 
 
 class EmbedStage:

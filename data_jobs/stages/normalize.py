@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cortex.documents import Document, Item, ParsedBody
-from cortex.ports import Connector
+from cortex.ports.connectors import Connector
 
 # Far above any real title; a paragraph that a parser took for a heading stays out of every result list.
 _MAX_TITLE_CHARS = 300

@@ -14,7 +14,7 @@ from itertools import islice
 
 from cortex.chunks import IndexPoint
 from cortex.documents import Document
-from cortex.ports import AclWrite, DocumentWrite, IndexWriter, IngestCatalog
+from cortex.ports.ingest import AclWrite, DocumentWrite, IndexWriter, IngestCatalog
 from data_jobs.rows import Row
 
 _POINTS_PER_CALL = 256

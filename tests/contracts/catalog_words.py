@@ -6,7 +6,8 @@ from cortex.chunks import Chunk
 from cortex.documents import Acl, Anchor, Document, Grant, GrantKind, Membership
 from cortex.evidence import Candidate, LaneScores
 from cortex.ids import chunk_id, document_id, sha256_hex, source_id
-from cortex.ports import DocumentWrite, SourceConfig
+from cortex.ports.connectors import SourceConfig
+from cortex.ports.ingest import DocumentWrite
 from cortex.principals import Principal
 
 TENANT = "acme"

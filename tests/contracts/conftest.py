@@ -11,7 +11,9 @@ from adapters.catalog.ingest import PostgresIngestCatalog
 from adapters.catalog.outbox import PostgresOutbox
 from adapters.catalog.query import PostgresQueryCatalog
 from cortex.documents import Acl
-from cortex.ports import DocumentWrite, IngestCatalog, Outbox, QueryCatalog, Relationship
+from cortex.ports.ingest import DocumentWrite, IngestCatalog
+from cortex.ports.outbox import Outbox, Relationship
+from cortex.ports.query import QueryCatalog
 from cortex.principals import Principal
 from tests.contracts.catalog_words import TENANT, candidates, source
 from tests.twins.catalog import CatalogTwin

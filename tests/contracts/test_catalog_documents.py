@@ -11,7 +11,7 @@ from cortex.chunks import Chunk
 from cortex.documents import EVERYONE, NOBODY
 from cortex.errors import Conflict, InputError, NotFound
 from cortex.evidence import Candidate
-from cortex.ports import FetchFailure, Skipped
+from cortex.ports.connectors import FetchFailure, Skipped
 from tests.contracts.catalog_words import MODEL, TENANT, acl, candidates, person, source, user, version
 from tests.contracts.conftest import Catalog
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cortex.documents import EVERYONE
 from cortex.edges import Edge, EdgeKind, EdgeSpace, EdgeState, Name, ResolvedEdge
-from cortex.ports import DocumentWrite
+from cortex.ports.ingest import DocumentWrite
 from tests.contracts.catalog_words import source, version
 from tests.contracts.conftest import Catalog
 from tests.twins.edges import resolve

@@ -10,7 +10,8 @@ import pytest
 from cortex.documents import EVERYONE, NOBODY, Grant, GrantKind
 from cortex.errors import ChecksUnavailable, Conflict, Forbidden, InputError, NotFound, Unauthenticated
 from cortex.ids import tenant_object_id
-from cortex.ports import AclWrite, Relationship
+from cortex.ports.ingest import AclWrite
+from cortex.ports.outbox import Relationship
 from tests.contracts.catalog_words import (
     TENANT,
     acl,

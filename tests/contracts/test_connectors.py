@@ -21,7 +21,7 @@ from connectors.registry import VERBS, connector_class, discover
 from cortex.documents import Item, ParsedBody
 from cortex.errors import Unauthenticated
 from cortex.ids import sha256_hex
-from cortex.ports import Connector, Fetched, FetchFailure, Skipped, SourceConfig
+from cortex.ports.connectors import Connector, Fetched, FetchFailure, Skipped, SourceConfig
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 CONNECTORS = discover()

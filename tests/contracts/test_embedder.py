@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adapters.onnx_embedder import OnnxEmbedder
-from cortex.ports import Embedder
+from cortex.ports.models import Embedder
 from cortex.settings import Settings
 from tests.twins.embedder import HashingEmbedder
 

@@ -18,7 +18,8 @@ from adapters.qdrant_writer import QdrantIndexWriter
 from cortex.chunks import ChunkVectors, IndexPoint, SparseVector
 from cortex.errors import InputError, Misconfigured
 from cortex.evidence import Candidate, Filters
-from cortex.ports import IndexQuery, IndexWriter, SearchIndex
+from cortex.ports.ingest import IndexWriter
+from cortex.ports.query import IndexQuery, SearchIndex
 from cortex.principals import Permit, Principal
 from tests.services.qdrant_process import QdrantProcess
 from tests.twins.index import MemoryIndex

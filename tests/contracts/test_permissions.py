@@ -12,7 +12,8 @@ from adapters.spicedb.checker import SpiceDBChecker
 from adapters.spicedb.writer import SpiceDBWriter
 from cortex.errors import InputError
 from cortex.ids import tenant_object_id
-from cortex.ports import PermissionChecker, Relationship, RelationshipWriter
+from cortex.ports.outbox import Relationship, RelationshipWriter
+from cortex.ports.query import PermissionChecker
 from cortex.principals import Principal
 from cortex.settings import Settings
 from tests.twins.permissions import PermissionsTwin

@@ -8,7 +8,8 @@ import pytest
 
 from adapters.catalog.ingest import PostgresIngestCatalog
 from adapters.catalog.pushes import CatalogPushes
-from cortex.ports import Push, PushQueue, SourceConfig
+from cortex.ports.connectors import SourceConfig
+from cortex.ports.ingest import Push, PushQueue
 from tests.twins.pushes import TwinPushes
 
 CHAT = SourceConfig("acme", "chat-1", "slack", "acme", "chat", {"url": "https://slack.com/api/"})

@@ -15,7 +15,7 @@ import psycopg
 from qdrant_client import QdrantClient
 
 from adapters.spicedb.writer import SpiceDBWriter
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from cortex.principals import Principal
 from cortex.settings import Settings
 from data_jobs.ingest import ingest

@@ -15,7 +15,7 @@ from adapters.catalog.ingest import PostgresIngestCatalog
 from adapters.catalog.mend import CatalogMender
 from adapters.catalog.removal import CatalogRemoval
 from cortex.errors import CortexError
-from cortex.ports import AclWrite
+from cortex.ports.ingest import AclWrite
 from tests.contracts.catalog_words import TENANT, acl, group, member, source, user, version
 
 pytestmark = pytest.mark.services

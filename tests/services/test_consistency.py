@@ -18,7 +18,8 @@ from adapters.objects import ObstoreObjects
 from adapters.qdrant_writer import QdrantIndexWriter
 from cortex.chunks import ChunkVectors, IndexPoint, SparseVector
 from cortex.ids import tenant_object_id
-from cortex.ports import Relationship, SourceConfig
+from cortex.ports.connectors import SourceConfig
+from cortex.ports.outbox import Relationship
 from data_jobs.consistency.check import check
 from data_jobs.consistency.menders import ContentMender
 from data_jobs.consistency.report import Kind, Ledger, Report

@@ -21,7 +21,7 @@ import pytest
 from qdrant_client import QdrantClient
 
 from cortex.errors import Conflict, Unavailable
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from cortex.principals import Principal
 from cortex.settings import Settings
 from data_jobs.ingest import ingest

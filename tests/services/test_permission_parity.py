@@ -23,7 +23,8 @@ from adapters.spicedb.slices import read_back
 from adapters.spicedb.writer import SpiceDBWriter
 from cortex.documents import EVERYONE, NOBODY, Acl, Grant, GrantKind, Membership
 from cortex.ids import document_id, source_id
-from cortex.ports import Relationship, SourceConfig
+from cortex.ports.connectors import SourceConfig
+from cortex.ports.outbox import Relationship
 from cortex.principals import Principal
 from cortex.settings import Settings
 from data_jobs.deliver import drain

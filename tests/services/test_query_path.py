@@ -23,7 +23,8 @@ from cortex.documents import EVERYONE, NOBODY, Acl, Anchor, Document, Grant, Gra
 from cortex.errors import ChecksUnavailable, Forbidden
 from cortex.evidence import AnswerEvent, Question, SearchResult
 from cortex.ids import chunk_id, document_id, sha256_hex, source_id, tenant_object_id
-from cortex.ports import Relationship, SourceConfig
+from cortex.ports.connectors import SourceConfig
+from cortex.ports.outbox import Relationship
 from cortex.principals import Principal
 from cortex.settings import Settings
 from data_jobs.deliver import drain

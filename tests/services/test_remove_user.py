@@ -15,7 +15,7 @@ from adapters.catalog.ingest import PostgresIngestCatalog
 from adapters.catalog.removal import SourceRow
 from adapters.spicedb.reader import SpiceDBReader
 from cortex.ids import tenant_object_id
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from data_jobs.consistency.check import check
 from data_jobs.ingest import ingest
 from data_jobs.parts import deliver_queued

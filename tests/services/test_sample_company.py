@@ -13,7 +13,7 @@ import yaml
 
 from cortex.evidence import AnswerEventKind, Question
 from cortex.ids import document_id
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from cortex.principals import Principal
 from cortex.settings import Settings
 from data_jobs.ingest import ingest

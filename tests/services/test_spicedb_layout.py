@@ -32,7 +32,7 @@ from adapters.spicedb.checker import SpiceDBChecker
 from adapters.spicedb.writer import SpiceDBWriter
 from cortex.errors import InputError
 from cortex.ids import tenant_object_id
-from cortex.ports import Relationship
+from cortex.ports.outbox import Relationship
 from cortex.principals import Principal
 from tests.services.spicedb import TOKEN, running
 

@@ -30,7 +30,7 @@ from adapters.spicedb.reader import SpiceDBReader
 from adapters.spicedb.slices import view_permission
 from adapters.spicedb.writer import SpiceDBWriter
 from cortex.errors import ChecksUnavailable, Conflict, Misconfigured, Unavailable
-from cortex.ports import Relationship
+from cortex.ports.outbox import Relationship
 from cortex.principals import Principal
 from tests.services.spicedb import TOKEN, Server, running, start
 

@@ -19,18 +19,9 @@ from cortex.documents import Acl, Grant, GrantKind, Membership, acl_sha256
 from cortex.edges import EdgeState, ResolvedEdge
 from cortex.errors import ChecksUnavailable, Conflict, Forbidden, InputError, NotFound, Unauthenticated
 from cortex.evidence import Answer, Candidate, Hit, LaneScores, SearchResult
-from cortex.ports import (
-    AclWrite,
-    Backlog,
-    DocumentWrite,
-    FetchFailure,
-    KnownDocument,
-    MirrorSnapshot,
-    OutboxEvent,
-    Relationship,
-    Skipped,
-    SourceConfig,
-)
+from cortex.ports.connectors import FetchFailure, Skipped, SourceConfig
+from cortex.ports.ingest import AclWrite, DocumentWrite, KnownDocument
+from cortex.ports.outbox import Backlog, MirrorSnapshot, OutboxEvent, Relationship
 from cortex.principals import Permit, Principal
 from tests.twins.edges import counted, resolve, selected
 

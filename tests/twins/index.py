@@ -9,7 +9,7 @@ from math import log
 from cortex.chunks import IndexPoint
 from cortex.errors import InputError, Misconfigured, Unavailable
 from cortex.evidence import Candidate, Filters, LaneScores
-from cortex.ports import IndexQuery
+from cortex.ports.query import IndexQuery
 
 
 @dataclass

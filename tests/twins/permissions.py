@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from cortex.errors import ChecksUnavailable, InputError
 from cortex.ids import tenant_object_id
-from cortex.ports import Relationship
+from cortex.ports.outbox import Relationship
 from cortex.principals import Principal
 
 

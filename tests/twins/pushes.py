@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from cortex.ports import Push, SourceConfig
+from cortex.ports.connectors import SourceConfig
+from cortex.ports.ingest import Push
 
 
 class TwinPushes:

@@ -15,7 +15,10 @@ from cortex.chunks import Chunk, ChunkVectors, IndexPoint
 from cortex.documents import Acl, Anchor, Document, Grant, GrantKind
 from cortex.errors import ChecksUnavailable, CortexError
 from cortex.evidence import Candidate, Fragment, Hit, LaneScores
-from cortex.ports import AclWrite, DocumentWrite, IndexQuery, Relationship, SourceConfig
+from cortex.ports.connectors import SourceConfig
+from cortex.ports.ingest import AclWrite, DocumentWrite
+from cortex.ports.outbox import Relationship
+from cortex.ports.query import IndexQuery
 from cortex.principals import Permit, Principal
 from retrieval.path import Parts
 from retrieval.plan import Plan

@@ -14,7 +14,8 @@ from cortex.documents import Acl, Membership, acl_sha256
 from cortex.edges import EdgeState, ResolvedEdge
 from cortex.errors import InputError, NotFound
 from cortex.ids import sha256_hex
-from cortex.ports import AclWrite, DocumentWrite, FetchFailure, KnownDocument, Skipped, SourceConfig
+from cortex.ports.connectors import FetchFailure, Skipped, SourceConfig
+from cortex.ports.ingest import AclWrite, DocumentWrite, KnownDocument
 from tests.twins.edges import counted, resolve, selected
 
 

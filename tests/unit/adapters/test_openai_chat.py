@@ -13,7 +13,7 @@ import pytest
 
 from adapters.openai_chat import OpenAIGenerator
 from cortex.errors import Misconfigured, TimedOut, Unavailable
-from cortex.ports import Message
+from cortex.ports.models import Message
 from cortex.settings import Settings
 
 Script = Callable[[asyncio.StreamWriter], Awaitable[None]]

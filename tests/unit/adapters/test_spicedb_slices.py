@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from adapters.spicedb.slices import N_SLICES, lay_out, read_back, sliced_schema, view_permission
-from cortex.ports import Relationship
+from cortex.ports.outbox import Relationship
 
 ROWS = [
     Relationship("group", "t/g", "member", "user", "t/ann"),

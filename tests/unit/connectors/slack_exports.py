@@ -11,7 +11,7 @@ from typing import Any
 from connectors.slack import SlackConnector
 from cortex.conversations import Conversation
 from cortex.documents import Item
-from cortex.ports import FetchFailure, Skipped, SourceConfig
+from cortex.ports.connectors import FetchFailure, Skipped, SourceConfig
 
 TEAM = "T0ACME"
 TS = "1772444000.000100"  # 2026-03-02

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from connectors.files import FilesConnector
 from cortex.documents import NOBODY, Grant, GrantKind, Item, Membership, ParsedBody
 from cortex.errors import InputError
-from cortex.ports import FetchFailure, Skipped, SourceConfig
+from cortex.ports.connectors import FetchFailure, Skipped, SourceConfig
 
 ANA = Grant(GrantKind.USER, "ana")
 EVERYONE = Grant(GrantKind.EVERYONE)

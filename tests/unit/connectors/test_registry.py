@@ -9,7 +9,7 @@ import pytest
 from connectors import registry
 from connectors.files import FilesConnector
 from cortex.errors import InputError, Misconfigured
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 
 
 def test_own_connectors_are_found_by_their_module_name() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from connectors import slack_archive
 from cortex.errors import InputError
-from cortex.ports import FetchFailure
+from cortex.ports.connectors import FetchFailure
 from tests.unit.connectors.slack_exports import (
     connector,
     failures,

@@ -14,7 +14,7 @@ import pytest
 
 from connectors.slack import SlackConnector
 from cortex.errors import InputError, Unauthenticated
-from cortex.ports import WebhookEvent
+from cortex.ports.connectors import WebhookEvent
 from cortex.settings import settings
 from tests.unit.connectors.slack_exports import connector
 

@@ -15,7 +15,7 @@ from connectors.slack_download import Downloads
 from cortex.documents import Item, ParsedBody
 from cortex.edges import EdgeKind, EdgeSpace
 from cortex.errors import Unparsable
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from cortex.settings import settings
 from data_jobs.parsers.registry import parse
 from tests.twins.slack_workspace import TOKEN, Workspace, serving

@@ -14,7 +14,7 @@ from connectors.slack import SlackConnector
 from connectors.slack_api import PAGE_SIZE, SlackApi
 from cortex.documents import Item
 from cortex.errors import Busy, Corrupt, CortexError, Misconfigured, Unavailable
-from cortex.ports import FetchFailure, SourceConfig
+from cortex.ports.connectors import FetchFailure, SourceConfig
 from cortex.settings import settings
 from tests.twins.slack_workspace import TOKEN, Workspace, serving
 from tests.unit.connectors.slack_exports import connector, said, spoken

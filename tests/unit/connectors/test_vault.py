@@ -129,7 +129,7 @@ LOAD = """
 import sys
 from connectors.vault import VaultConnector
 from cortex.documents import Item
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from cortex.settings import Settings
 from data_jobs.stages.parse import ParseStage
 from data_jobs.stages.read import read

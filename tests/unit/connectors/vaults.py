@@ -10,7 +10,7 @@ from cortex.documents import Document, Item
 from cortex.edges import ResolvedEdge
 from cortex.errors import CortexError
 from cortex.ids import sha256_hex
-from cortex.ports import FetchFailure, SourceConfig
+from cortex.ports.connectors import FetchFailure, SourceConfig
 from data_jobs.parsers.registry import parse
 from data_jobs.stages.read import read
 from tests.twins.edges import resolve

@@ -9,7 +9,7 @@ import pytest
 
 from cortex.documents import EVERYONE, Acl
 from cortex.errors import CortexError, InputError, Misconfigured, Unavailable
-from cortex.ports import Relationship
+from cortex.ports.outbox import Relationship
 from data_jobs.deliver import deliver, drain, park_unknown
 from data_jobs.reload_permissions import reload_permissions
 from tests.contracts.catalog_words import TENANT, acl, group, member, person, source, user, version

@@ -14,7 +14,7 @@ from adapters.bm25 import Bm25Encoder
 from cortex.documents import Acl, Grant, GrantKind
 from cortex.errors import InputError, Unavailable
 from cortex.ids import source_id
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from cortex.settings import Settings
 from data_jobs import patience, run
 from data_jobs.ingest import LocalWork, build_load

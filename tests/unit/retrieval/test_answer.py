@@ -10,7 +10,7 @@ import pytest
 
 from cortex.errors import CortexError, Forbidden, Unavailable
 from cortex.evidence import Answer, AnswerEvent, Question
-from cortex.ports import Message
+from cortex.ports.models import Message
 from retrieval.draft import ABSTENTION
 from retrieval.path import answer
 from retrieval.plan import Plan

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cortex.ports import SourceConfig
+from cortex.ports.connectors import SourceConfig
 from cortex.settings import Settings, settings
 from serve_apps import pushes
 from serve_apps.http import make_app
