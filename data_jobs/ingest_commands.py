@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +19,9 @@ from data_jobs.links import LinkReport
 from data_jobs.run import Counts, IngestReport
 from data_jobs.sources import Naming, any_source, files_source, slack_source, vault_source
 from data_jobs.tables import print_table
+
+if TYPE_CHECKING:
+    from data_jobs.foresee import Forecast
 
 _PROGRESS_EVERY_S = 0.5
 
@@ -73,8 +77,30 @@ def _load(config: SourceConfig, allows_empty: bool, no_ray: bool, as_json: bool)
         from data_jobs.ingest import ingest as load
     else:
         from data_jobs.ray_ingest import ray_ingest as load
+    from data_jobs.foresee import announcing
+
+    announce = _announce_to_programs if as_json else _announce
     with _progress(as_json) as on_progress:
-        return load(settings(), config, allows_empty=allows_empty, on_progress=on_progress)
+        watch = announcing(settings(), announce, on_progress)
+        return load(settings(), config, allows_empty=allows_empty, on_progress=watch)
+
+
+def _announce_to_programs(forecast: Forecast) -> None:
+    write_progress("ingest.planned", **asdict(forecast), fits=forecast.fits)
+
+
+def _announce(forecast: Forecast) -> None:
+    verdict = (
+        ""
+        if forecast.fits
+        else "\nwarning: that is more than is free; `cortex doctor` shows what takes how much"
+    )
+    click.echo(
+        f"{forecast.documents:,} documents to load, about {forecast.chunks:,} chunks: "
+        f"{forecast.disk_bytes / 1e9:.1f} GB of disk ({forecast.free_disk_bytes / 1e9:.1f} free here), "
+        f"{forecast.memory_bytes / 1e9:.1f} GB of memory ({forecast.free_memory_bytes / 1e9:.1f} free){verdict}",
+        err=True,
+    )
 
 
 @ingest.command("files")

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from cortex.errors import Conflict
 from cortex.settings import Settings
+from cortex.telemetry import event
 from data_jobs.backfill import Submission, backfills, carry_out
+from data_jobs.foresee import Forecast, announcing
 from data_jobs.ray_cluster import connect
 from data_jobs.ray_ingest import ray_ingest
 
@@ -36,8 +40,13 @@ class BackfillActor:
     def _run(self) -> None:
         import ray
 
-        carry_out(self._settings, self._submission, ray_ingest)
+        announce = announcing(self._settings, _announce, lambda counts: None)
+        carry_out(self._settings, self._submission, partial(ray_ingest, on_progress=announce))
         ray.kill(ray.get_runtime_context().current_actor)
+
+
+def _announce(forecast: Forecast) -> None:
+    event("load.planned", **asdict(forecast), fits=forecast.fits)
 
 
 def start(settings: Settings, submission: Submission) -> None:

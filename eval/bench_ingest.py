@@ -46,12 +46,21 @@ class Round:
     n_chunks: int
     bare_s: dict[str, float]
     job_s: float
+    wall_s: float
     peak: Peak
 
     @property
     def ratio(self) -> float:
         """The job's throughput over that of the better bare loop."""
         return min(self.bare_s.values()) / self.job_s
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """A load's time as a line over its chunks: what it takes before the first, and how many a second then."""
+
+    start_s: float
+    chunks_per_s: float
 
 
 def measure_ingest(rounds: int, n_documents: int, on_progress: Watch) -> dict[str, Any]:
@@ -70,6 +79,7 @@ def measure_ingest(rounds: int, n_documents: int, on_progress: Watch) -> dict[st
         on_progress("ten times as many", 1, 1)
         index_bytes = engine_pss_bytes(settings, "qdrant") - before
     first_peak = median(one.peak.n_bytes for one in done)
+    pace = _pace(done, grown)
     return {
         "rounds": rounds,
         "n_documents": n_documents,
@@ -81,6 +91,13 @@ def measure_ingest(rounds: int, n_documents: int, on_progress: Watch) -> dict[st
             "all": [round(one.ratio, 3) for one in done],
         },
         "chunks_per_s": round(median(one.n_chunks / one.job_s for one in done), 2),
+        "steady": {
+            "chunks_per_s": round(pace.chunks_per_s, 2),
+            "of_bare": round(
+                pace.chunks_per_s * median(min(one.bare_s.values()) / one.n_chunks for one in done), 3
+            ),
+            "start_s": round(pace.start_s, 1),
+        },
         "grown": {
             "n_chunks": grown["chunks"],
             "job_s": grown["seconds"],
@@ -97,6 +114,13 @@ def measure_ingest(rounds: int, n_documents: int, on_progress: Watch) -> dict[st
     }
 
 
+def _pace(done: list[Round], grown: dict[str, Any]) -> Pace:
+    """Lay the line through the ordinary loads and the one that is ten times as large, from command to exit."""
+    n_chunks, wall_s = median(one.n_chunks for one in done), median(one.wall_s for one in done)
+    chunks_per_s = (grown["chunks"] - n_chunks) / (grown["wall_s"] - wall_s)
+    return Pace(wall_s - n_chunks / chunks_per_s, chunks_per_s)
+
+
 def _round(settings: Settings, folder: Path, n_documents: int, number: int) -> Round:
     corpus = folder / f"round-{number}"
     write_documents(corpus, n_documents, number, _READER)
@@ -109,7 +133,7 @@ def _round(settings: Settings, folder: Path, n_documents: int, number: int) -> R
     if not number % 2:
         bare = _bare(texts, folder)
     assert report["chunks"] == len(texts)
-    return Round(len(texts), bare, report["seconds"], peak)
+    return Round(len(texts), bare, report["seconds"], report["wall_s"], peak)
 
 
 def _bare(texts: list[str], folder: Path) -> dict[str, float]:
@@ -130,10 +154,11 @@ def _texts(settings: Settings, corpus: Path) -> list[str]:
 
 
 def _load(corpus: Path) -> dict[str, Any]:
+    started = time.monotonic()
     report: dict[str, Any] = json.loads(
         run_cortex("ingest", "files", str(corpus), "--json", timeout_s=_JOB_TIMEOUT_S)
     )
-    return report
+    return {**report, "wall_s": time.monotonic() - started}
 
 
 def _grown(settings: Settings, folder: Path, n_documents: int) -> tuple[dict[str, Any], Peak, list[float]]:

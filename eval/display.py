@@ -118,6 +118,11 @@ def print_ingest(document: dict[str, Any]) -> None:
     table.add_row(
         "of the bare loop's throughput", f"{ratio['median']:.2f} ({min(ratio['all'])}-{max(ratio['all'])})"
     )
+    steady = document["steady"]
+    table.add_row(
+        "once started", f"{steady['chunks_per_s']:.1f} chunks a second, {steady['of_bare']:.2f} of bare"
+    )
+    table.add_row("to start", f"{steady['start_s']:.1f} s")
     table.add_row("peak memory of the job", f"{document['peak_mib']['once']} MiB (PSS)")
     table.add_row("at ten times the documents", f"{document['peak_mib']['ten_times']} MiB")
     table.add_row("index, per 10,000 chunks", f"{document['index_mib_per_10k_chunks']:.0f} MiB")
