@@ -43,7 +43,7 @@ class RayHome:
 
     def load(self) -> dict[str, Any]:
         """Load the folder in Ray to its end."""
-        ran = self.scratch.cortex("ingest", "files", str(self.pages), "--name", "pages")
+        ran = self.scratch.cortex("ingest", "files", str(self.pages), "--name", "pages", timeout_s=900)
         assert ran.code == 0, f"{ran.document}\n{ran.stderr[-2000:]}"
         document: dict[str, Any] = ran.document
         return document
