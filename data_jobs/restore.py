@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from adapters.catalog.audit import record_for_all
 from adapters.catalog.dump import load, require_empty
 from adapters.objects import ObstoreObjects
 from adapters.qdrant_reader import QdrantIndexReader
@@ -17,6 +18,7 @@ from adapters.qdrant_writer import QdrantIndexWriter
 from cortex.console import command, json_option, write_document
 from cortex.errors import Conflict, Corrupt
 from cortex.settings import Settings, settings
+from data_jobs.actor import operator
 from data_jobs.backup_files import Manifest, read_manifest, verify
 from data_jobs.consistency.check import mend_points
 from data_jobs.consistency.report import Difference
@@ -45,6 +47,9 @@ def restore(settings: Settings, folder: Path, on_progress: Progress) -> tuple[Di
         _restore_objects(settings, folder, manifest, on_progress)
         _restore_points(settings, folder, manifest, on_progress)
         load(settings.postgres_url, folder / "catalog", manifest.dump)
+    record_for_all(
+        settings.postgres_url, operator(), "home.restore", {"taken_at": manifest.taken_at.isoformat()}
+    )
     if manifest.has_keys:
         _restore_keys(settings, folder / "keys")
     return mend_points(settings)

@@ -44,6 +44,13 @@ def add_to_load(connection: psycopg.Connection, tenant_id: str, source_id: str, 
         connection.execute(_SQL["add_to_load"], values)
 
 
+def record_for_all(url: str, who: str, action: str, fields: Mapping[str, Any]) -> None:
+    """Append one row for every tenant of a catalog."""
+    values = {"user_id": who, "action": action, "fields": Jsonb(dict(fields))}
+    with translated(), psycopg.connect(url, connect_timeout=5) as connection:
+        connection.execute(_SQL["append_to_all"], values)
+
+
 def read_audit(
     url: str,
     tenant_id: str,

@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from adapters.catalog.audit import read_audit
 from adapters.catalog.dump import fill
 from adapters.catalog.migrate import read_migrations
 from cortex.settings import Settings
@@ -60,6 +61,8 @@ def test_a_backup_of_an_older_version_is_restored_and_serves(new_home: Callable[
     assert len(read_manifest(OLD).dump.migrations) < len(KNOWN)
     assert migrations(settings) == KNOWN
     require_served(settings)
+    (event,) = read_audit(settings.postgres_url, settings.tenant_id)
+    assert (event.action, event.fields["taken_at"][:10]) == ("home.restore", "2026-11-30")
 
 
 @pytest.mark.slow

@@ -3,6 +3,11 @@
 INSERT INTO audit (tenant_id, user_id, action, fields)
 VALUES (%(tenant_id)s, %(user_id)s, %(action)s, %(fields)s);
 
+-- name: append_to_all
+-- Append one audit row to every tenant's.
+INSERT INTO audit (tenant_id, user_id, action, fields)
+SELECT tenant_id, %(user_id)s, %(action)s, %(fields)s FROM tenants;
+
 -- name: add_to_load
 -- Add counts to the one row of the load that a source is under; a row of its own when none is running.
 INSERT INTO audit AS kept (audit_id, tenant_id, user_id, action, fields)
