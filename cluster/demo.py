@@ -25,6 +25,7 @@ from cortex.settings import Settings, read_settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 COMPANY = REPOSITORY / "examples" / "sample_company"
+CHAT = REPOSITORY / "examples" / "sample_chat"
 QUESTIONS = REPOSITORY / "examples" / "questions.yaml"
 CODE_TTL_S = 3600
 # The first of the people may add folders in the page; all of them may search.
@@ -142,6 +143,9 @@ def main() -> None:
 
     _say(f"Loading the sample company, {COMPANY.relative_to(REPOSITORY)}")
     _cortex("ingest", "files", str(COMPANY), "--name", "sample_company", "--access", "file-only")
+    _say(f"Loading its chat, {CHAT.relative_to(REPOSITORY)}")
+    # Few threads: this process has them loaded before workers would be up.
+    _cortex("ingest", "slack", str(CHAT), "--name", "sample_chat", "--domain", "tarnvik", "--no-ray")
     _cortex("access", "add-user", *(person.user_id for person in script.people))
 
     names = {person.user_id: person.described for person in script.people}

@@ -8,6 +8,7 @@ reply moves from its day to its thread; both items then change.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from connectors.slack_model import Channel, ChannelKind, Workspace
 from cortex.conversations import Conversation, Turn
 
 _TITLE_CHARS = 80
+_EMPHASIS = re.compile(r"(?<!\w)([*_~`])(\S(?:.*?\S)?)\1(?!\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,4 +102,5 @@ def _turn(channel: Channel, one: Said) -> Turn:
 
 def _first_line(text: str) -> str:
     line = next((line for line in text.splitlines() if line.strip(" `>")), "").strip()
+    line = _EMPHASIS.sub(r"\2", line)
     return line if len(line) <= _TITLE_CHARS else f"{line[:_TITLE_CHARS].rsplit(' ', 1)[0]} …"

@@ -18,12 +18,13 @@ from cortex.principals import Principal
 from cortex.settings import Settings
 from data_jobs.ingest import ingest
 from data_jobs.run import IngestReport
-from data_jobs.sources import files_source
+from data_jobs.sources import Naming, files_source, slack_source
 from retrieval.path import Parts, answer, search
 from serve_apps.parts import open_parts
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 COMPANY = EXAMPLES / "sample_company"
+CHAT = EXAMPLES / "sample_chat"
 SCRIPT: dict[str, Any] = yaml.safe_load((EXAMPLES / "questions.yaml").read_text(encoding="utf-8"))
 QUESTIONS: list[dict[str, Any]] = SCRIPT["questions"]
 ANSWERED = [question for question in QUESTIONS if "documents" in question]
@@ -36,22 +37,28 @@ pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The company as loaded."""
+    """The company as loaded: its files and its chat."""
 
     settings: Settings
-    config: SourceConfig
-    report: IngestReport
+    sources: tuple[SourceConfig, SourceConfig]
+    reports: tuple[IngestReport, IngestReport]
 
-    def ids(self, paths: list[str]) -> set[str]:
-        """Name documents by their paths."""
-        return {document_id(TENANT, self.config.source_id, path) for path in paths}
+    def ids(self, names: list[str]) -> set[str]:
+        """Name documents by their paths, or by `slack:` and their threads."""
+        return {self._id(name) for name in names}
+
+    def _id(self, name: str) -> str:
+        files, chat = self.sources
+        source = chat if name.startswith("slack:") else files
+        return document_id(TENANT, source.source_id, name.removeprefix("slack:"))
 
 
 @pytest.fixture(scope="module")
 def company(home_engines: Settings) -> Loaded:
     settings = home_engines.model_copy(update={"tenant_id": TENANT})
-    config = files_source(settings, COMPANY, name="sample_company", access="file-only")
-    return Loaded(settings, config, ingest(settings, config))
+    files = files_source(settings, COMPANY, name="sample_company", access="file-only")
+    chat = slack_source(settings, str(CHAT), Naming("sample_chat", "default"), "tarnvik")
+    return Loaded(settings, (files, chat), (ingest(settings, files), ingest(settings, chat)))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -66,11 +73,12 @@ def named(questions: list[dict[str, Any]]) -> Any:
 
 async def test_every_item_is_indexed(company: Loaded) -> None:
     """No item of the company fails, and a second run changes nothing."""
-    n_items = sum(path.is_file() and not path.name.startswith(".") for path in COMPANY.rglob("*"))
-    assert company.report.failed == ()
-    assert company.report.indexed == n_items
-    again = ingest(company.settings, company.config)
-    assert (again.indexed, again.removed, again.unchanged) == (0, 0, n_items)
+    n_files = sum(path.is_file() and not path.name.startswith(".") for path in COMPANY.rglob("*"))
+    assert [report.failed for report in company.reports] == [(), ()]
+    assert [report.indexed for report in company.reports] == [n_files, 20]
+    for config, n_items in zip(company.sources, (n_files, 20), strict=True):
+        again = ingest(company.settings, config)
+        assert (again.indexed, again.removed, again.unchanged) == (0, 0, n_items)
 
 
 @named(ANSWERED)

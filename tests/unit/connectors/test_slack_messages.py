@@ -205,3 +205,18 @@ def test_names_of_every_script_stay_themselves(tmp_path: Path) -> None:
         "ঈশিতা",
         "👩‍🚀 Astro",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("*Weekly* _update_ for `main`\nAll is well.", "#general: Weekly update for main"),
+        ("```\nmake_all * 2\n```", "#general: make_all * 2"),
+        ("snake_case and other_case", "#general: snake_case and other_case"),
+    ],
+)
+def test_a_title_is_read_and_not_typed(tmp_path: Path, text: str, title: str) -> None:
+    """A thread's title leaves out the marks of emphasis; in the text they stay as they were typed."""
+    root = write(tmp_path, files(said(text, ROOT, thread_ts=ROOT)))
+    (item,) = items(root).values()
+    assert (conversation(item).title, spoken(item)[0][1]) == (title, text)
