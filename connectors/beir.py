@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
+from connectors.storable import storable
 from cortex.documents import EVERYONE, Acl, Document, Item, Membership, ParsedBody
 from cortex.errors import InputError, Unauthenticated
 from cortex.ids import document_id
@@ -101,16 +102,11 @@ def _skip_rest_of_line(file: BinaryIO, line: bytes) -> None:
 def _passage(line: bytes, number: int, end_offset: int) -> Item | FetchFailure:
     try:
         record: Any = json.loads(line)
-        external_id = _clean(record["_id"] if "_id" in record else record["id"])
-        title, text = _clean(record.get("title") or ""), _clean(record["text"])
+        external_id = storable(str(record["_id"] if "_id" in record else record["id"]))
+        title, text = storable(str(record.get("title") or "")), storable(str(record["text"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = f"no passage with id and text: {type(error).__name__}"
         return FetchFailure(f"line {number}", "line.malformed", reason)
     content = (text or title).encode()
     meta = {"title": title, "line": str(number), "offset": str(end_offset)}
     return Item(external_id, "text/plain", content=content, size_bytes=len(content), meta=meta)
-
-
-def _clean(value: object) -> str:
-    """Make text that UTF-8 and Postgres can hold: JSON may smuggle in lone surrogates and NUL."""
-    return str(value).encode("utf-8", "replace").decode().replace("\x00", "")

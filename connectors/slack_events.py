@@ -14,7 +14,7 @@ from typing import Any
 
 from connectors.slack_files import read_files
 from connectors.slack_messages import micros, read_ts
-from connectors.slack_model import obj, word
+from connectors.slack_model import ident, obj, word
 from connectors.slack_threads import day_of
 from cortex.errors import InputError, Unauthenticated
 from cortex.ports.connectors import EVERYTHING, WebhookEvent
@@ -69,7 +69,7 @@ def read_event(body: bytes) -> WebhookEvent:
         return WebhookEvent((EVERYTHING,), push_id=push_id)
     if kind in _ACCESS or subtype in _ACCESS:
         return WebhookEvent(changes_access=True, push_id=push_id)
-    channel_id = word(event.get("channel"))
+    channel_id = ident(event.get("channel"))
     if kind not in ("message", "app_mention") or not channel_id:
         return WebhookEvent()
     changed = dict.fromkeys(f"{channel_id}/{name}" for name in _names(event))

@@ -170,7 +170,9 @@ class SlackExport:
                 members = obj(raw).get("members")
                 channel = read_channel(raw, kind, ids(members) if isinstance(members, list) else None)
                 if channel is None:
-                    self._failures.append(FetchFailure(name, "channel.malformed", "a channel has no id"))
+                    self._failures.append(
+                        FetchFailure(name, "channel.malformed", "a channel has no id of Slack's")
+                    )
                 elif channel.channel_id in self._folder_of:
                     reason = "the export lists this channel twice; the first one counts"
                     self._failures.append(FetchFailure(channel.channel_id, "channel.repeated", reason))

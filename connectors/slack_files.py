@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from connectors.slack_model import arr, obj, word
+from connectors.slack_model import arr, ident, obj, word
 from cortex.ports.connectors import Skipped
 
 _TYPES_WITHOUT_TEXT = ("image/", "audio/", "video/")
@@ -69,8 +69,8 @@ def skipped_file(state: FileState, n: int, example: str) -> Skipped:
 
 
 def _file(raw: dict[str, Any]) -> SharedFile:
-    file_id = word(raw.get("id"))
-    if not file_id.isalnum() or not file_id.isascii():  # it becomes part of an id, and of addresses
+    file_id = ident(raw.get("id"))
+    if not file_id[:1].isalpha():  # beside threads and days, whose names begin with a digit
         return SharedFile("", FileState.HIDDEN)
     media_type = word(raw.get("mimetype")) or "application/octet-stream"
     title, name = word(raw.get("title")), word(raw.get("name"))

@@ -7,11 +7,16 @@ private.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from connectors.storable import storable
+
+_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
+_LONGEST_ADDRESS = 254  # RFC 5321
 PREFIX = "slack:"  # of every group that Slack defines
 
 
@@ -75,8 +80,13 @@ def arr(value: Any) -> list[Any]:
 
 
 def word(value: Any) -> str:
-    """Take a JSON string as one line, anything else as an empty one."""
-    return " ".join(value.split()) if isinstance(value, str) else ""
+    """Take a JSON string as one line that can be stored, anything else as an empty one."""
+    return " ".join(storable(value).split()) if isinstance(value, str) else ""
+
+
+def ident(value: Any) -> str:
+    """Take a JSON string that can be one of Slack's ids, anything else as none: ids become groups, paths and addresses."""
+    return value if isinstance(value, str) and _ID.fullmatch(value) else ""
 
 
 def read_users(raws: list[Any], team_id: str) -> dict[str, User]:
@@ -95,14 +105,14 @@ def read_users(raws: list[Any], team_id: str) -> dict[str, User]:
 
 def home_team(raws: list[Any]) -> str:
     """Return the team that most accounts of a list belong to: the workspace itself."""
-    teams = [team for raw in raws if (team := word(obj(raw).get("team_id")))]
+    teams = [team for raw in raws if (team := ident(obj(raw).get("team_id")))]
     return max(sorted(set(teams)), key=teams.count, default="")
 
 
 def read_channel(raw: Any, kind: ChannelKind | None, member_ids: frozenset[str] | None) -> Channel | None:
     """Read a channel; `kind` is what its list says, which the channel itself may only narrow. None: it has no id."""
     given = obj(raw)
-    channel_id = word(given.get("id"))
+    channel_id = ident(given.get("id"))
     if not channel_id:
         return None
     own = _kind(given, channel_id)
@@ -118,19 +128,19 @@ def read_usergroups(raws: list[Any]) -> dict[str, tuple[str, frozenset[str]]]:
     for raw in map(obj, raws):
         members = [] if raw.get("date_delete") else arr(raw.get("users"))
         name = word(raw.get("handle")) or word(raw.get("name")) or word(raw.get("id"))
-        groups[word(raw.get("id"))] = (name, ids(members))
+        groups[ident(raw.get("id"))] = (name, ids(members))
     groups.pop("", None)
     return groups
 
 
 def ids(values: list[Any]) -> frozenset[str]:
     """Collect the ids in a list, blanks left out."""
-    return frozenset(filter(None, map(word, values)))
+    return frozenset(filter(None, map(ident, values)))
 
 
 def _user(raw: dict[str, Any], team_id: str) -> User:
     profile = obj(raw.get("profile"))
-    user_id = word(raw.get("id"))
+    user_id = ident(raw.get("id"))
     name = next(
         filter(
             None,
@@ -155,7 +165,7 @@ def _user(raw: dict[str, Any], team_id: str) -> User:
     return User(
         user_id,
         name,
-        email if "@" in email else user_id,
+        email if "@" in email and len(email) <= _LONGEST_ADDRESS else user_id,
         is_full_member=not is_nobody and not is_guest,
         is_guest=not is_nobody and is_guest,
     )

@@ -17,6 +17,7 @@ from connectors.slack_model import (
     ChannelKind,
     User,
     Workspace,
+    ident,
     ids,
     obj,
     read_channel,
@@ -46,7 +47,7 @@ class SlackWeb:
         """Read the team, its people, user groups and channels with their members."""
         self._failures = []
         me = self._api.call("auth.test")
-        team_id = word(me.get("team_id"))
+        team_id = ident(me.get("team_id"))
         users = read_users(list(self._api.pages("users.list", "members")), team_id)
         channels = {channel.channel_id: channel for channel in self._channels(users)}
         return Workspace(team_id, _domain(word(me.get("url"))), users, channels, self._usergroups())
@@ -132,7 +133,9 @@ class SlackWeb:
         for raw in self._api.pages("conversations.list", "channels", types=_KINDS, exclude_archived="false"):
             channel = read_channel(raw, None, None)
             if channel is None:
-                self._failures.append(FetchFailure("channels", "channel.malformed", "a channel has no id"))
+                self._failures.append(
+                    FetchFailure("channels", "channel.malformed", "a channel has no id of Slack's")
+                )
             elif channel.kind is ChannelKind.PUBLIC and not has_guests:
                 yield channel
             else:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cortex.documents import NOBODY, Acl, Grant, GrantKind
+from cortex.documents import NOBODY, Acl, Grant, GrantKind, ParsedBody
 from cortex.errors import InputError
 from tests.unit.connectors.slack_exports import connector, failures, files, items, said, user, write
 
@@ -162,3 +162,35 @@ def test_a_broken_list_stops_the_run(tmp_path: Path, name: str, content: bytes) 
     root = write(tmp_path, files(said("Hello"), **{name: content}))
     with pytest.raises(InputError, match=name):
         list(connector(root).fetch(""))
+
+
+@pytest.mark.parametrize(
+    "bad", ["G0 slack:T0ACME", "G0\x00", "G0\ud800", "../T0ACME", "", "G" * 200, 7], ids=ascii
+)
+def test_an_id_that_is_none_of_slacks_opens_nothing(tmp_path: Path, bad: Any) -> None:
+    """A channel's id names a group: one that could be read as two, or be stored by nobody, is no id."""
+    channel = {"id": bad, "name": "secret", "members": ["U0ANA"]}
+    content = files(said("Hello"), **{"groups.json": [channel], "secret/2026-03-02.json": [said("Secret")]})
+    root = write(tmp_path, content)
+    assert ("groups.json", "channel.malformed") in failures(root)
+    assert allowed(root)["secret"] == NOBODY
+    assert set(groups_of(root)) == {"slack:T0ACME"}
+
+
+def test_names_that_no_store_can_hold_are_mended(tmp_path: Path) -> None:
+    """NUL and lone surrogates in names, titles and addresses are left out or replaced, and stop nothing."""
+    people = [{**account("U0ANA", "a\ud800\x00@acme.example", name="A\x00n\ud800a"), **VERIFIED}]
+    channel = {"id": "C0GEN", "name": "gen\x00er\udfffal", "members": ["U0ANA"]}
+    shared = {"id": "F0PLAN", "name": "pl\x00an.md", "title": "\ud83d", "mimetype": "text/\x00markdown"}
+    content = {"users.json": people, "channels.json": [channel]}
+    content["C0GEN/2026-03-02.json"] = [said("Hello \x00\ud800", files=[shared])]
+    root = write(tmp_path, content)
+    source = connector(root)
+    given = [*items(root).values(), *source.memberships()]
+    assert len(given) == 3
+    for item in items(root).values():
+        document = source.normalize(item, ParsedBody("", ()), "0" * 64)
+        given.append(document)
+    text = repr(given)
+    assert "\\x00" not in text
+    assert "\\ud" not in text

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -133,3 +135,47 @@ def test_files_without_messages_are_named_once(tmp_path: Path) -> None:
     more = {"integration_logs.json": [], "__uploads/F1/plan.pdf": b"%PDF", "general/canvas.html": b"<p>"}
     root = write(tmp_path, files(said("Hello"), **more))
     assert (failures(root), left_out(root)) == ([], {"archive.not_read": 3})
+
+
+def test_an_entry_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
+    """A day that unpacks to more than its entry says is broken: it is not read past what was said."""
+    path = pack(tmp_path / "e.zip", files(said("Hello"), **{"general/2026-03-03.json": [said("x" * 5_000)]}))
+    content = bytearray(path.read_bytes())
+    entry = content.rindex(b"general/2026-03-03.json") - 46  # its record in the directory at the end
+    content[entry + 24 : entry + 28] = (9).to_bytes(4, "little")
+    path.write_bytes(content)
+    assert (text_of(path), failures(path)) == ("Hello", [("C0GEN", "day.unreadable")])
+
+
+def test_an_encrypted_entry_is_refused(tmp_path: Path) -> None:
+    """A day behind a password is out of sight, and the others are read."""
+    path = pack(tmp_path / "e.zip", files(said("Hello"), **{"general/2026-03-03.json": [said("Locked")]}))
+    content = bytearray(path.read_bytes())
+    entry = content.rindex(b"general/2026-03-03.json") - 46
+    content[entry + 8] |= 1
+    path.write_bytes(content)
+    assert (text_of(path), failures(path)) == ("Hello", [("C0GEN", "day.unreadable")])
+
+
+def test_a_link_packed_into_a_zip_leads_nowhere(tmp_path: Path) -> None:
+    """A symbolic link in a zip is a file that holds a path, and no message."""
+    path = pack(tmp_path / "e.zip", files(said("Hello")))
+    entry = zipfile.ZipInfo("general/2026-03-03.json")
+    entry.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(entry, "/etc/passwd")
+    assert (text_of(path), failures(path)) == ("Hello", [("C0GEN", "day.unreadable")])
+
+
+def test_a_folder_that_cannot_be_listed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An export's folder without permission is named, and the rest is read."""
+    root = write(tmp_path, files(said("Hello"), **{"closed/2026-03-02.json": [said("Shut")]}))
+    scandir = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if Path(path).name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert (text_of(root), failures(root)) == ("Hello", [("closed", "archive.entry_refused")])

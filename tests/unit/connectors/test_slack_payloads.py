@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from connectors.slack_events import read_event
+from connectors.slack_files import read_files
 from connectors.slack_messages import Notes, read_messages
 from connectors.slack_model import Channel, ChannelKind, Workspace
 from connectors.slack_text import Renderer
@@ -95,3 +97,66 @@ def test_every_message_of_the_recorded_archive_is_indexed_or_counted() -> None:
     addresses = [item.meta["url"] for item in items(ARCHIVE).values() if item.content is None]
     assert (len(addresses), {url[:24] for url in addresses}) == (3, {"https://files.slack.com/"})
     assert sum(n for code, n in left_out(ARCHIVE).items() if code.startswith("message.")) == 11
+
+
+SAMPLES = sorted((DATA / "slack_sdk_samples").glob("*/*.json"))
+
+
+def test_every_recorded_payload_is_read_or_refused_with_a_reason() -> None:
+    """Whatever Slack sends, taken for a message, becomes a turn, is counted by kind, or is reported: nothing is lost."""
+    assert len(SAMPLES) > 200
+    channel = Channel("C0", "general", ChannelKind.PUBLIC, None)
+    renderer = Renderer(Workspace(), channel)
+    for path in SAMPLES:
+        payload = json.loads(path.read_text())
+        for raw in (payload, payload.get("event"), payload.get("message")):
+            for given in (raw, {**raw, "ts": "1772444000.000100"} if isinstance(raw, dict) else raw):
+                notes = Notes()
+                said = read_messages([(path.stem, given)], renderer, notes)
+                found = (len(said), notes.skipped.total(), len(notes.broken))
+                assert sum(found) == 1, (path.name, found)
+                assert all(reason for _, reason in notes.broken)
+
+
+def test_every_recorded_push_is_understood() -> None:
+    """Every event of Slack's is read; those about messages, members and channels name what they change."""
+    acted: dict[str, str] = {}
+    for path in sorted(EVENTS.glob("*.json")):
+        payload = json.loads(path.read_text())
+        for masked in (payload["event"], payload["event"].get("message")):
+            if isinstance(masked, dict):
+                masked.update(channel="C0GEN", ts="1772444000.000100")
+        event = read_event(json.dumps(payload).encode())
+        if event.changed_ids or event.changes_access:
+            acted[path.stem.removesuffix("Payload")] = (
+                "access" if event.changes_access else "all" if "*" in event.changed_ids else "items"
+            )
+    assert {name for name, what in acted.items() if what == "all"} == {
+        *(
+            "ChannelDeleted",
+            "ChannelRename",
+            "ChannelShared",
+            "ChannelUnshared",
+            "GroupDeleted",
+            "GroupRename",
+        ),
+    }
+    assert {name for name, what in acted.items() if what == "access"} == {
+        *("MemberJoinedChannel", "MemberLeftChannel", "TeamJoin", "UserChange", "ChannelLeft", "GroupLeft"),
+        *("MessageChannelJoin", "MessageChannelLeave"),
+        *("SubteamCreated", "SubteamUpdated", "SubteamMembersChanged"),
+    }
+    assert {name for name, what in acted.items() if what == "items"} >= {
+        *("Message", "MessageBot", "MessageChanged", "MessageDeleted", "MessageFileShare", "AppMention"),
+        *("MessageMe", "MessageReplied", "MessageThreadBroadcast"),
+    }
+
+
+def test_every_recorded_file_is_read() -> None:
+    """The files of Slack's own samples, masked as they are, have ids once they are filled in, and a state."""
+    for name in ("files.info", "files.list"):
+        given = json.loads((DATA / "slack_sdk_samples" / "api" / f"{name}.json").read_text())
+        for raw in given.get("files") or [given["file"]]:
+            assert read_files({"file": raw}) == ()  # masked: it has no id
+            (file,) = read_files({"file": {**raw, "id": "F0PLAN", "is_external": False}})
+            assert (file.is_readable, file.size_bytes, file.version) == (True, 123, "123:123")

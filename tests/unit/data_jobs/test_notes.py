@@ -309,3 +309,13 @@ def test_a_child_cannot_send_links_that_leave_the_body(head: dict[str, object]) 
     sent, body = encode_result(note("[[a]]"))
     with pytest.raises(BrokenWire):
         decode_result({**sent, **head}, body)
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type"),
+    [("a.md", "text/markdown; variant=vault"), ("a.org", "text/org; variant=vault"), ("a.txt", "text/plain")],
+)
+def test_a_line_of_ten_megabytes_is_read_whole(name: str, media_type: str) -> None:
+    """One line of ten megabytes is text like any other."""
+    line = "x" * 10_000_000
+    assert parse(line.encode(), name, media_type).body == line
