@@ -7,7 +7,7 @@ from pathlib import Path
 
 from connectors.beir import CORPUS, MAX_LINE_BYTES, BeirConnector
 from cortex.documents import Item
-from cortex.ports import FetchFailure, SourceConfig
+from cortex.ports.connectors import FetchFailure, SourceConfig
 
 
 def listed(root: Path, content: bytes) -> tuple[list[str], dict[str, str]]:
