@@ -79,7 +79,17 @@ _CHUNK = TypeAdapter(Chunk)
 def checkpoint_folder(settings: Settings, source_id: str, recipe: str, embedding_model_version: str) -> Path:
     """Name the folder of one source's load by one recipe: another parser, chunker or model starts afresh."""
     version = sha256_hex(embedding_model_version.encode())[:8]
-    return settings.home / "work" / source_id / f"{recipe}-{version}"
+    return work_folder(settings, source_id) / f"{recipe}-{version}"
+
+
+def work_folder(settings: Settings, source_id: str) -> Path:
+    """Name the folder of all that loads of one source left to go on from."""
+    return settings.home / "work" / source_id
+
+
+def are_loads_interrupted(settings: Settings) -> bool:
+    """Say whether a load under way, or one that was killed, has left parts to go on from."""
+    return any((settings.home / "work").glob("*/*/*"))
 
 
 class Checkpoint:

@@ -5,6 +5,7 @@ The receipt says how much was deleted from each store, and what a last look stil
 
 from __future__ import annotations
 
+import shutil
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
@@ -15,6 +16,7 @@ from adapters.qdrant_writer import QdrantIndexWriter
 from cortex.errors import Unavailable
 from cortex.settings import Settings
 from data_jobs.actor import operator
+from data_jobs.checkpoint import work_folder
 from data_jobs.parts import deliver_queued, require
 from data_jobs.source_lock import others_are_loaded, source_lock
 
@@ -79,6 +81,7 @@ def remove_source(settings: Settings, source: SourceRow) -> Receipt:
             runs=counts.n_runs,
             points_left=points_left,
         )
+        shutil.rmtree(work_folder(settings, source.source_id), ignore_errors=True)
         catalog.drop(settings.tenant_id, source.source_id, operator(), asdict(receipt))
     return receipt
 

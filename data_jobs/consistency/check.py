@@ -142,7 +142,7 @@ class _Menders:
         stack.callback(catalog.close)
         self.tuples = TupleMender(catalog, ledger)
         self.points = _index_mender(settings, stores.index, stores.outbox, ledger, stack)
-        self.contents = ContentMender(settings.postgres_url, stores.inventory, stores.objects, ledger)
+        self.contents = ContentMender(settings, stores.inventory, stores.objects, ledger)
 
 
 def _index_mender(

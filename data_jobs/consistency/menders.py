@@ -12,6 +12,8 @@ from adapters.catalog.shown import forget_fingerprints
 from adapters.objects import LITTER_AFTER, ObstoreObjects
 from cortex.ports.ingest import IndexWriter
 from cortex.ports.outbox import Relationship
+from cortex.settings import Settings
+from data_jobs.checkpoint import are_loads_interrupted
 from data_jobs.consistency.rebuild import PointBuilder
 from data_jobs.consistency.report import Kind, Ledger
 
@@ -106,9 +108,9 @@ class ContentMender:
     """Mends objects: litter is deleted; what is lost or damaged is stored again by the next load of its source."""
 
     def __init__(
-        self, url: str, inventory: CatalogInventory, objects: ObstoreObjects, ledger: Ledger
+        self, settings: Settings, inventory: CatalogInventory, objects: ObstoreObjects, ledger: Ledger
     ) -> None:
-        self._url = url
+        self._settings = settings
         self._inventory = inventory
         self._objects = objects
         self._ledger = ledger
@@ -122,12 +124,14 @@ class ContentMender:
             for sha256 in sha256s:
                 self._objects.delete(sha256)
         documents = self._inventory.documents_of_objects(sha256s)
-        forget_fingerprints(self._url, sorted({one for ids in documents.values() for one in ids}))
+        forget_fingerprints(
+            self._settings.postgres_url, sorted({one for ids in documents.values() for one in ids})
+        )
         self._ledger.to_reload(kind, len(sha256s))
 
     def _collect(self, sha256: str) -> bool:
-        """Delete litter, unless a load has found it there since and made it young again."""
-        is_litter = self._objects.is_older(sha256, LITTER_AFTER)
+        """Delete litter, unless a load has found it there since, or one that was killed may go on and need it."""
+        is_litter = not are_loads_interrupted(self._settings) and self._objects.is_older(sha256, LITTER_AFTER)
         if is_litter:
             self._objects.delete(sha256)
         return is_litter

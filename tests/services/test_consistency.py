@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from cortex.chunks import ChunkVectors, IndexPoint, SparseVector
 from cortex.ids import tenant_object_id
 from cortex.ports.connectors import SourceConfig
 from cortex.ports.outbox import Relationship
+from data_jobs.checkpoint import work_folder
 from data_jobs.consistency.check import check
 from data_jobs.consistency.menders import ContentMender
 from data_jobs.consistency.report import Kind, Ledger, Report
@@ -285,12 +287,18 @@ def test_what_a_load_has_just_stored_is_no_litter(home: LoadedHome) -> None:
     plant_object_orphan(home)
     assert found(check(home.settings, reads_objects=False)) == {"object.orphan": 1}
     inventory = CatalogInventory(home.settings.postgres_url)
-    mender = ContentMender(home.settings.postgres_url, inventory, objects, Ledger(lambda *_: None))
+    mender = ContentMender(home.settings, inventory, objects, Ledger(lambda *_: None))
     objects.put(b"nobody refers to me")  # a load, between the look and the deletion
     mender.mend(Kind.OBJECT_ORPHAN, [old])
     assert check(home.settings, repairs=True, reads_objects=False).differences == ()
     assert (objects.is_there(new), objects.is_there(old)) == (True, True)
     plant_object_orphan(home)
+    part = work_folder(home.settings, home.config.source_id) / "recipe" / "part"
+    part.parent.mkdir(parents=True)
+    part.touch()  # a load that was killed, and may go on
+    mender.mend(Kind.OBJECT_ORPHAN, [old])
+    assert objects.is_there(old)
+    shutil.rmtree(part.parent)
     mender.mend(Kind.OBJECT_ORPHAN, [old])
     assert not objects.is_there(old)
     objects.delete(new)

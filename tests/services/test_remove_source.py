@@ -14,6 +14,7 @@ from adapters.qdrant_reader import QdrantIndexReader
 from adapters.spicedb.reader import SpiceDBReader
 from cortex.errors import Conflict
 from cortex.ids import sha256_hex
+from data_jobs.checkpoint import work_folder
 from data_jobs.consistency.check import check
 from data_jobs.ingest import ingest
 from data_jobs.parts import deliver_queued
@@ -86,7 +87,12 @@ def test_a_removed_source_is_nowhere_and_others_are_untouched(home: LoadedHome, 
     }
     assert (objects.is_there(own), objects.is_there(sha256_hex(SHARED.encode()))) == (True, True)
 
+    part = work_folder(home.settings, source.source_id) / "recipe" / "part"
+    part.parent.mkdir(parents=True)
+    part.write_text("Entry 1 of the log")  # what a killed load had prepared
+
     receipt = remove_source(home.settings, source)
+    assert not part.exists()
     assert (receipt.documents, receipt.chunks, receipt.points, receipt.tuples) == (5, 5, 5, 5)
     assert (receipt.memberships, receipt.objects, receipt.points_left) == (1, 4, 0)
     assert traces(home, source.source_id, ids) == {}
