@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
+from connectors.document import document_of
 from connectors.storable import storable
 from cortex.documents import EVERYONE, Acl, Document, Item, Membership, ParsedBody
 from cortex.errors import InputError, Unauthenticated
-from cortex.ids import document_id
 from cortex.ports.connectors import Fetched, FetchFailure, SourceConfig, WebhookEvent
 
 CORPUS = "corpus.jsonl"
@@ -42,21 +43,9 @@ class BeirConnector:
 
     def normalize(self, item: Item, parsed: ParsedBody, content_sha256: str) -> Document:
         """Make the document of a passage; its title comes with the item."""
-        config = self._config
-        return Document(
-            document_id=document_id(config.tenant_id, config.source_id, item.external_id),
-            tenant_id=config.tenant_id,
-            source_id=config.source_id,
-            external_id=item.external_id,
-            source_type=self.source_type,
-            title=item.meta.get("title", ""),
-            media_type=item.media_type,
-            content_sha256=content_sha256,
-            permalink=f"{self._corpus.as_uri()}#L{item.meta['line']}",
-            language=parsed.language,
-            collection=config.collection,
-            meta={"line": item.meta["line"]},
-        )
+        permalink = f"{self._corpus.as_uri()}#L{item.meta['line']}"
+        document = document_of(self._config, item, parsed, content_sha256, permalink)
+        return replace(document, title=item.meta.get("title", ""), meta={"line": item.meta["line"]})
 
     def acls(self, item: Item) -> Acl:
         """Let everyone in the tenant read: an evaluation corpus is public."""

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
 
 from connectors.access_files import NAME, AccessFile, AccessTree
+from connectors.document import document_of
 from connectors.files_walk import Entry, Folder, look_at, printable, walk
 from connectors.posix_access import PosixAccess, posix_memberships
 from cortex.documents import NOBODY, Acl, Document, Item, Membership, ParsedBody
 from cortex.errors import InputError, Unauthenticated
-from cortex.ids import document_id
 from cortex.ports.connectors import Fetched, FetchFailure, Skipped, SourceConfig, WebhookEvent
 
 _TYPES = mimetypes.MimeTypes()  # the built-in table alone: the same on every machine
@@ -83,22 +84,11 @@ class FilesConnector:
 
     def normalize(self, item: Item, parsed: ParsedBody, content_sha256: str) -> Document:
         """Make the document of a file: its own title, else its name; its own date, else the modification time."""
-        config = self._config
-        return Document(
-            document_id=document_id(config.tenant_id, config.source_id, item.external_id),
-            tenant_id=config.tenant_id,
-            source_id=config.source_id,
-            external_id=item.external_id,
-            source_type=self.source_type,
-            title=parsed.title.strip() or item.external_id.rpartition("/")[2],
-            media_type=item.media_type,
-            content_sha256=content_sha256,
-            permalink=(self._root / item.external_id).as_uri(),
-            author=parsed.author,
-            created_at=parsed.created_at,
-            updated_at=parsed.updated_at or item.modified_at,
-            language=parsed.language,
-            collection=config.collection,
+        permalink = (self._root / item.external_id).as_uri()
+        document = document_of(self._config, item, parsed, content_sha256, permalink)
+        return replace(
+            document,
+            title=document.title or item.external_id.rpartition("/")[2],
             meta={**parsed.meta, "path": item.external_id},
         )
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from connectors.document import document_of
 from connectors.slack_access import memberships
 from connectors.slack_events import read_event, verify
 from connectors.slack_listing import Listing
@@ -24,7 +25,6 @@ from connectors.slack_source import SlackSource
 from cortex.documents import NOBODY, Acl, Document, Grant, GrantKind, Item, Membership, ParsedBody
 from cortex.edges import EdgeSpace, Name
 from cortex.errors import InputError
-from cortex.ids import document_id
 from cortex.ports.connectors import Fetched, SourceConfig, WebhookEvent
 from cortex.settings import settings
 
@@ -61,26 +61,20 @@ class SlackConnector:
 
     def normalize(self, item: Item, parsed: ParsedBody, content_sha256: str) -> Document:
         """Make the document of a thread or day, whose author is who began it, or of a file shared in one."""
-        config, meta = self._config, item.meta
-        created_us = meta.get("created_us")
-        return Document(
-            document_id=document_id(config.tenant_id, config.source_id, item.external_id),
-            tenant_id=config.tenant_id,
-            source_id=config.source_id,
-            external_id=item.external_id,
-            source_type=self.source_type,
-            title=meta.get("title") or parsed.title or meta.get("name") or f"#{meta['channel']}",
-            media_type=item.media_type,
-            content_sha256=content_sha256,
-            permalink=item.meta["permalink"],
-            author=meta.get("author") or parsed.author,
-            created_at=instant(int(created_us)) if created_us else parsed.created_at,
-            updated_at=item.modified_at,
-            language=parsed.language,
-            collection=config.collection,
-            meta={**parsed.meta, "channel": meta["channel"]},
-            edges=tuple(replace(edge, key=edge.target) for edge in parsed.edges if not created_us),
-            names=(Name(EdgeSpace.ATTACHMENT, item.external_id),) if created_us else (),
+        meta = item.meta
+        document = document_of(self._config, item, parsed, content_sha256, meta["permalink"])
+        document = replace(
+            document, updated_at=item.modified_at, meta={**parsed.meta, "channel": meta["channel"]}
+        )
+        if "created_us" not in meta:
+            edges = tuple(replace(edge, key=edge.target) for edge in parsed.edges)
+            return replace(document, title=document.title or f"#{meta['channel']}", edges=edges)
+        return replace(
+            document,
+            title=meta["title"] or document.title or meta["name"],
+            author=meta["author"] or document.author,
+            created_at=instant(int(meta["created_us"])),
+            names=(Name(EdgeSpace.ATTACHMENT, item.external_id),),
         )
 
     def read(self, item: Item, max_bytes: int) -> bytes:
