@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 from cortex.errors import Unavailable
 from cortex.settings import Settings
-from data_jobs.ray_quiet import spare_helpers
+from data_jobs.ray_quiet import keep_off_stdout, spare_helpers
 
 # Of all that works for a load: what serves and stores goes first, always.
 NICENESS = 10
@@ -47,6 +47,7 @@ def connect(settings: Settings) -> None:
         os.environ.setdefault("RAY_AUTH_TOKEN_PATH", settings.ray_token_path)
     import ray
 
+    keep_off_stdout()
     if not ray.is_initialized():
         try:
             with _silence():

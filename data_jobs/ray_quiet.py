@@ -1,6 +1,6 @@
-"""Ray Data without two of its helper actors: the one for statistics and the one for autoscaling.
+"""Ray without its word on stdout, and Ray Data without two of its helper actors: for statistics and for autoscaling.
 
-Each is a process that imports all of Ray Data: 8 processor-seconds and 165 MB, for a dashboard that does not run and for
+Each actor is a process that imports all of Ray Data: 8 processor-seconds and 165 MB, for a dashboard that does not run and for
 nodes that actors without logical CPUs never ask for. Their places are taken in this process, by what Ray Data itself
 does when they are away. The names are private to the Ray that the locks pin; a test sees that no such actor appears.
 """
@@ -48,6 +48,16 @@ def spare_helpers() -> None:
     stats._StatsManager.gen_dataset_id_from_stats_actor = staticmethod(_new_id)
     executor: Any = import_module("ray.data._internal.execution.streaming_executor")
     executor.create_cluster_autoscaler = _AsItIs
+
+
+def keep_off_stdout() -> None:
+    """Leave stdout to our one document: Ray prints there which of its workers died, whatever it is told about logs."""
+    worker: Any = import_module("ray._private.worker")
+    worker.print_to_stdstream = _drop
+
+
+def _drop(*_: object, **__: object) -> None:
+    """Print nothing: Ray's own logs have it."""
 
 
 def _new_id() -> str:

@@ -51,12 +51,18 @@ class RayHome:
     def start_load(self) -> subprocess.Popen[bytes]:
         """Start a load and leave it running."""
         command = [sys.executable, "-m", "clients.cli.main", "ingest", "files", str(self.pages)]
-        return subprocess.Popen(
-            [*command, "--name", "pages", "--json"],
-            env=self.scratch.env,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        with self.report_path.open("wb") as report:
+            return subprocess.Popen(
+                [*command, "--name", "pages", "--json"],
+                env=self.scratch.env,
+                stdout=report,
+                stderr=subprocess.DEVNULL,
+            )
+
+    @property
+    def report_path(self) -> Path:
+        """Where a load that was started writes its report."""
+        return self.pages.with_name("report.json")
 
     def workers(self) -> list[psutil.Process]:
         """The processes of Ray that do a load's work."""

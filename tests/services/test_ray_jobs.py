@@ -5,6 +5,7 @@ Each load starts actors that load a model, so that most of these take a minute: 
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -43,13 +44,15 @@ def test_a_load_in_ray_ends_whole_and_leaves_no_worker(home: RayHome) -> None:
 
 
 def test_a_load_survives_its_workers(home: RayHome) -> None:
-    """With workers killed while they work, the same load ends with every page, none listed as failed."""
+    """With workers killed while they work, the same load ends with every page, none listed as failed, and says only so."""
     home.write("second")
     process = home.start_load()
     wait_until(lambda: len(home.workers()) > 0)
     time.sleep(2.0)
     kill_all(home.workers())
     assert process.wait(timeout=240) == 0
+    report = json.loads(home.report_path.read_text())
+    assert (report["indexed"], report["failed"]) == (N_PAGES, [])
     again = home.load()
     assert (again["indexed"], again["unchanged"], again["failed"]) == (0, N_PAGES, [])
     home.hashes()
