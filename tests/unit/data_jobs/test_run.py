@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from cortex.settings import Settings
 from data_jobs import patience, run
 from data_jobs.ingest import LocalWork, build_load
 from data_jobs.parts import Models, Stores
-from data_jobs.run import IngestReport, RunStopped, SyncRun
+from data_jobs.rows import Row
+from data_jobs.run import IngestReport, Load, RunStopped, SyncRun
 from data_jobs.stages.parse import ParseStage
 from tests.twins.embedder import HashingEmbedder
 from tests.twins.stores import Fuse, PowerCut, TwinCatalog, TwinIndex, TwinObjects
@@ -50,17 +51,23 @@ class World:
         path.write_text(text)
         return path
 
-    def load(self, collection: str = "default", allows_empty: bool = False) -> IngestReport:
+    def planned(self, collection: str = "default", allows_empty: bool = False) -> Load:
         name = str(self.root)
         config = SourceConfig(
             "acme", source_id("acme", "files", name), "files", name, collection, {"root": name}
         )
-        models = Models(self.embedder, Bm25Encoder.from_settings(self.settings))
-        load = build_load(
-            self.settings, config, models, allows_empty=allows_empty, on_progress=lambda counts: None
+        return build_load(
+            self.settings, config, self.models, allows_empty=allows_empty, on_progress=lambda counts: None
         )
+
+    @property
+    def models(self) -> Models:
+        return Models(self.embedder, Bm25Encoder.from_settings(self.settings))
+
+    def load(self, collection: str = "default", allows_empty: bool = False) -> IngestReport:
+        load = self.planned(collection, allows_empty)
         stores = Stores(self.catalog, self.index, self.objects)
-        work = LocalWork(self.settings, load.connector, self.parse, lambda: stores, models)
+        work = LocalWork(self.settings, load.connector, self.parse, lambda: stores, self.models)
         return SyncRun(load, self.catalog).run(work)
 
     def relay(self) -> None:
@@ -423,3 +430,19 @@ def test_a_run_that_is_told_to_stop_keeps_what_it_has(world: World, monkeypatch:
     assert (caught.value.error_code, world.catalog.runs["run-1"]["status"]) == ("run.stopped", "stopped")
     assert counts(world.load())[3] == 0
     assert world.catalog.titles() == {"a.md": "Alpha", "b/c.txt": "c.txt"}
+
+
+def test_a_run_is_stopped_also_while_it_waits_for_a_document(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two pieces of a large document a request to stop is seen; nothing of it is written."""
+    monkeypatch.setattr(run, "_PUBLISH_EVERY_S", 0.0)
+    world.catalog.unwanted.add("run-1")
+
+    def waiting(rows: Iterator[Row]) -> Generator[Row | None, None, None]:
+        yield None
+        raise AssertionError("it went on")
+
+    with pytest.raises(RunStopped):
+        SyncRun(world.planned(), world.catalog).run(waiting)
+    assert world.catalog.titles() == {}
