@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from cortex.console import command, json_option, write_document
+from cortex.console import command, json_option, write_document, write_progress
 
 
 @click.group(name="eval")
@@ -89,11 +90,15 @@ def kills(n_kills: int, n_documents: int, seed: int, as_json: bool) -> None:
     SIGKILL each time. After the second load all stores must agree (`cortex doctor --consistency`) and hold, by their
     hashes, exactly what they hold after an undisturbed load. Takes about a minute a kill.
     """
-    from eval.display import print_kills, watched
-    from eval.kills import evaluate_kills
+    from eval.display import print_kills
+    from eval.kills import Kill, evaluate_kills
 
-    with watched(as_json) as watch:
-        document = evaluate_kills(n_kills, n_documents, seed, watch)
+    def tell(kill: Kill) -> None:
+        write_progress("eval.kill", **asdict(kill)) if as_json else click.echo(
+            f"{kill.victim} after {kill.after_s:.1f} s: {kill.wrong or 'the same index'}", err=True
+        )
+
+    document = evaluate_kills(n_kills, n_documents, seed, tell)
     write_document(document) if as_json else print_kills(document)
     if not document["is_clean"]:
         raise SystemExit(1)

@@ -36,8 +36,6 @@ _WRITTEN_AT = 1_700_000_000  # a file's time is part of what is indexed
 # A job whose engine was killed goes on by itself, or ends with an error; longer than this it hangs.
 _JOB_TIMEOUT_S = 300.0
 
-Watch = Callable[[str, int, int], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Kill:
@@ -55,8 +53,8 @@ class Kill:
     wrong: str
 
 
-def evaluate_kills(n_kills: int, n_documents: int, seed: int, on_progress: Watch) -> dict[str, Any]:
-    """Disturb so many loads; each kind of process has its turn, in random order."""
+def evaluate_kills(n_kills: int, n_documents: int, seed: int, tell: Callable[[Kill], None]) -> dict[str, Any]:
+    """Disturb so many loads and tell of each; each kind of process has its turn, in random order."""
     os.environ["CORTEX_HTTP_PORT"] = "0"
     chance = random.Random(seed)  # noqa: S311  repeatable, not secret
     with TemporaryDirectory() as temporary, scratch_home(ENGINES) as settings:
@@ -66,10 +64,9 @@ def evaluate_kills(n_kills: int, n_documents: int, seed: int, on_progress: Watch
         victims = chain.from_iterable(chance.sample(VICTIMS, len(VICTIMS)) for _ in repeat(None))
         kills = []
         for number in range(n_kills):
-            on_progress("kills", number, n_kills)
             after_s = chance.uniform(0.0, loads.shortest_s)
             kills.append(loads.disturbed((number + 1) % 2, next(victims), after_s))
-        on_progress("kills", n_kills, n_kills)
+            tell(kills[-1])
     return {
         "n_kills": n_kills,
         "n_documents": n_documents,
