@@ -1,5 +1,7 @@
 """What a large load adds, foreseen."""
 
+from pathlib import Path
+
 import pytest
 
 from cortex.settings import Settings
@@ -31,13 +33,13 @@ def test_a_load_adds_what_its_chunks_documents_and_tuples_take() -> None:
     ],
 )
 def test_only_a_large_load_is_announced_and_only_once(
-    first: Counts, announced: list[int], monkeypatch: pytest.MonkeyPatch
+    first: Counts, announced: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """What counts is what has to be made, as the first word of the run says; all words are passed on."""
     monkeypatch.setattr(module, "count", lambda url: Census())
     said: list[Forecast] = []
     passed: list[Counts] = []
-    watch = announcing(Settings(), said.append, passed.append)
+    watch = announcing(Settings(home=tmp_path), said.append, passed.append)
     watch(first)
     watch(Counts(total=10 * LARGE_DOCUMENTS))
     assert [one.documents for one in said] == announced
