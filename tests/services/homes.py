@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from cluster.children import kill_all
 from cluster.state import RunState, read_state
 from cortex.settings import Settings, read_settings
 
@@ -63,6 +65,21 @@ class ScratchHome:
         assert state is not None
         return state
 
+    def everything(self) -> list[psutil.Process]:
+        """The supervisor and all that runs below it at this moment."""
+        supervisor = psutil.Process(self.state.supervisor.pid)
+        return [supervisor, *supervisor.children(recursive=True)]
+
+    def kill_engines(self, *names: str) -> None:
+        """Kill engines in one moment; that one of them ends by itself when the one before it is gone is no fault."""
+        engines = self.state.engines
+        processes = []
+        for name in names:
+            pid = engines[name].pid
+            assert pid is not None, name
+            processes.append(psutil.Process(pid))
+        kill_all(processes)
+
     def settings(self) -> Settings:
         """The settings as a program in this home reads them."""
         with pytest.MonkeyPatch.context() as patch:
@@ -79,3 +96,11 @@ class ScratchHome:
             f"== {log.name}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-15:])
             for log in sorted((self.path / "logs").glob("*.log"))
         )
+
+
+def command_line(process: psutil.Process) -> str:
+    """Return how a process was started; empty for one that has ended meanwhile."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from tests.services.homes import ScratchHome
+from tests.services.homes import ScratchHome, command_line
 
 ENGINES = ("postgres", "qdrant", "spicedb", "relay", "ray")
 N_PAGES = 12
@@ -66,13 +66,11 @@ class RayHome:
 
     def workers(self) -> list[psutil.Process]:
         """The processes of Ray that do a load's work."""
-        supervisor = psutil.Process(self.scratch.state.supervisor.pid)
-        return [each for each in supervisor.children(recursive=True) if "MapWorker" in _command_line(each)]
+        return [each for each in self.scratch.everything() if "MapWorker" in command_line(each)]
 
     def helpers(self) -> list[str]:
         """The processes of Ray Data that we do without."""
-        supervisor = psutil.Process(self.scratch.state.supervisor.pid)
-        lines = map(_command_line, supervisor.children(recursive=True))
+        lines = map(command_line, self.scratch.everything())
         return [line for line in lines if "StatsActor" in line or "AutoscalingCoordinator" in line]
 
     def hashes(self) -> dict[str, str]:
@@ -96,13 +94,6 @@ def ray_home(n_pages: int = N_PAGES, words_per_page: int = _WORDS_PER_PAGE) -> I
         if (made.scratch.path / "run" / "state.json").exists():
             made.scratch.down()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _command_line(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
 
 
 def wait_until(holds: Callable[[], bool], timeout_s: float = 120) -> None:

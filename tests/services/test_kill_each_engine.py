@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -97,9 +95,7 @@ def test_a_killed_engine_comes_back_whole(home: ScratchHome, name: str) -> None:
     """Each engine killed with SIGKILL is ready again at the same address with all it held; the others are not restarted."""
     before, restarts = tuples(home), {n: engine.restarts for n, engine in home.state.engines.items()}
     assert any(group.endswith("/staff") and user.endswith("/ann") for group, user in before)
-    pid = home.state.engines[name].pid
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
+    home.kill_engines(name)
     wait_until_ready(home, {name: restarts[name]})
     assert_nothing_is_lost(home, before)
     after = {n: engine.restarts for n, engine in home.state.engines.items()}
@@ -109,9 +105,7 @@ def test_a_killed_engine_comes_back_whole(home: ScratchHome, name: str) -> None:
 def test_all_engines_killed_at_once_come_back_whole(home: ScratchHome) -> None:
     """With all engines killed in the same moment the supervisor brings all of them back."""
     before, restarts = tuples(home), {n: engine.restarts for n, engine in home.state.engines.items()}
-    for engine in home.state.engines.values():
-        assert engine.pid is not None
-        os.kill(engine.pid, signal.SIGKILL)
+    home.kill_engines(*home.state.engines)
     wait_until_ready(home, restarts)
     assert_nothing_is_lost(home, before)
 
@@ -119,8 +113,7 @@ def test_all_engines_killed_at_once_come_back_whole(home: ScratchHome) -> None:
 def test_up_continues_after_everything_was_killed(home: ScratchHome) -> None:
     """After SIGKILL of the supervisor and every process below it, `up` continues with all data and the same addresses."""
     before, env = tuples(home), home.state.env
-    supervisor = psutil.Process(home.state.supervisor.pid)
-    running = [supervisor, *supervisor.children(recursive=True)]
+    running = home.everything()
     kill_all(running)
     assert psutil.wait_procs(running, timeout=20)[1] == []
     home.up(*ENGINES)

@@ -6,9 +6,7 @@ get: an empty success, or a passage that is not theirs.
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import tempfile
 import threading
 import time
@@ -22,7 +20,7 @@ import psutil
 import pytest
 
 from cluster.children import kill_all
-from tests.services.homes import ScratchHome
+from tests.services.homes import ScratchHome, command_line
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 
@@ -136,14 +134,7 @@ def wait_until_ready(company: Company, restarts: dict[str, int], timeout_s: floa
 
 def ray_processes(company: Company, needle: str) -> list[psutil.Process]:
     """Find processes of this home's Ray by their command line."""
-    supervisor = psutil.Process(company.home.state.supervisor.pid)
-    return [each for each in supervisor.children(recursive=True) if needle in " ".join(each.cmdline())]
-
-
-def engine_pid(company: Company, name: str) -> int:
-    pid = company.home.state.engines[name].pid
-    assert pid is not None, name
-    return pid
+    return [each for each in company.home.everything() if needle in command_line(each)]
 
 
 class Asking:
@@ -175,7 +166,7 @@ def test_an_engine_killed_under_queries_costs_nothing_but_time(company: Company,
     """With one engine killed, answers are whole, marked as degraded or refused, never wrong, and soon whole again."""
     restarts = {name: company.home.state.engines[name].restarts}
     with Asking(company):
-        os.kill(engine_pid(company, name), signal.SIGKILL)
+        company.home.kill_engines(name)
         wait_until_ready(company, restarts)
         wait_until_whole(company)
 
@@ -196,8 +187,7 @@ def test_all_engines_killed_under_queries_come_back_whole(company: Company) -> N
     """With every engine killed in the same moment the supervisor brings the whole back."""
     restarts = {name: each.restarts for name, each in company.home.state.engines.items() if each.pid}
     with Asking(company):
-        for name in restarts:
-            os.kill(engine_pid(company, name), signal.SIGKILL)
+        company.home.kill_engines(*restarts)
         wait_until_ready(company, restarts)
         wait_until_whole(company)
 
@@ -205,8 +195,7 @@ def test_all_engines_killed_under_queries_come_back_whole(company: Company) -> N
 def test_up_continues_after_everything_was_killed_under_queries(company: Company) -> None:
     """After SIGKILL of the supervisor and everything below it, `up` continues at the same address with the same answers."""
     url = company.url
-    supervisor = psutil.Process(company.home.state.supervisor.pid)
-    running = [supervisor, *supervisor.children(recursive=True)]
+    running = company.home.everything()
     with Asking(company):
         kill_all(running)
         assert psutil.wait_procs(running, timeout=20)[1] == []

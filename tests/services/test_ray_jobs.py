@@ -6,9 +6,7 @@ Each load starts actors that load a model, so that most of these take a minute: 
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -70,9 +68,7 @@ def test_a_killed_load_is_finished_by_the_next(home: RayHome, victim: str) -> No
         process.kill()
     else:
         restarts = home.scratch.state.engines[victim].restarts
-        pid = home.scratch.state.engines[victim].pid
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
+        home.scratch.kill_engines(victim)
         wait_until(lambda: home.scratch.state.engines[victim].restarts > restarts)
         wait_until(lambda: home.scratch.state.is_ready)
     process.wait(timeout=240)

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from cluster.children import kill_all
+from tests.services.homes import command_line
 from tests.services.ray_home import RayHome, ray_home, wait_until
 
 pytestmark = [pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -45,7 +46,7 @@ def second_node(home: RayHome) -> Iterator[psutil.Process]:
 
 
 def workers_of(raylet: psutil.Process) -> list[psutil.Process]:
-    return [each for each in raylet.children() if any("MapWorker" in part for part in each.cmdline())]
+    return [each for each in raylet.children() if "MapWorker" in command_line(each)]
 
 
 def kill_node(pid: int) -> None:

@@ -7,13 +7,14 @@ import signal
 import socket
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import psycopg
 import pytest
 
+from cluster.children import kill_all
 from cluster.state import EngineState, Phase
 from tests.services.homes import ScratchHome
 
@@ -43,17 +44,6 @@ def engine(home: ScratchHome, name: str) -> EngineState:
     return home.state.engines[name]
 
 
-def kill(pids: Iterable[int | None]) -> None:
-    for pid in pids:
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
-
-
-def everything(home: ScratchHome) -> list[psutil.Process]:
-    supervisor = psutil.Process(home.state.supervisor.pid)
-    return [supervisor, *supervisor.children(recursive=True)]
-
-
 def test_up_and_down_leave_only_data(new_home: NewHome) -> None:
     """`up` makes a private home and a ready record, `down` ends every process and keeps the data for the next `up`."""
     home = new_home()
@@ -65,7 +55,7 @@ def test_up_and_down_leave_only_data(new_home: NewHome) -> None:
     assert (document["ready"], document["engines"]["postgres"]["state"]) == (True, "ready")
     assert "secret" not in str(document) and home.settings().postgres_url not in str(document)
     insert(home, 1)
-    url, running = home.settings().postgres_url, everything(home)
+    url, running = home.settings().postgres_url, home.everything()
     home.down()
     assert psutil.wait_procs(running, timeout=5)[1] == []
     assert home.cortex("status").code == 7
@@ -90,7 +80,7 @@ def test_a_killed_engine_comes_back_with_its_data(new_home: NewHome) -> None:
     home.up("postgres")
     insert(home, 1)
     url = home.settings().postgres_url
-    kill([engine(home, "postgres").pid])
+    home.kill_engines("postgres")
     wait_until(lambda: engine(home, "postgres").restarts == 1 and home.state.is_ready)
     assert (rows(home), home.settings().postgres_url) == ([1], url)
 
@@ -101,8 +91,8 @@ def test_up_continues_after_a_kill(new_home: NewHome, with_engines: bool) -> Non
     home = new_home()
     home.up("postgres")
     insert(home, 1)
-    running = everything(home)
-    kill([process.pid for process in (running if with_engines else running[:1])])
+    running = home.everything()
+    kill_all(running if with_engines else running[:1])
     assert psutil.wait_procs(running, timeout=20)[1] == []
     ran = home.cortex("status")
     assert (ran.code, "cortex up" in ran.document["error"]["message"]) == (7, True)
