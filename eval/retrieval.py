@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
 
-from cortex.evidence import Question
+from cortex.errors import Unavailable
+from cortex.evidence import Question, SearchResult
 from cortex.ids import document_id, source_id
 from cortex.ports.connectors import SourceConfig
 from cortex.principals import Principal
@@ -31,7 +33,8 @@ READER = "judge@eval.example"
 _N_HITS = 2 * DEPTH
 # Questions asked one at a time, for the median; the others keep the processors busy together.
 _N_TIMED = 30
-_AT_ONCE = 4
+_AT_ONCE = 3
+_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,9 @@ async def _rank(
     async with open_parts(settings) as parts:
 
         async def rank(name: str, lanes: tuple[str, ...], query: JudgedQuery) -> float:
-            result = await search(parts, reader, Question(query.text, depth=_N_HITS, lanes=lanes))
+            result = await _patiently(
+                partial(search, parts, reader, Question(query.text, depth=_N_HITS, lanes=lanes))
+            )
             rankings[name][query.query_id] = collapse(hit.document_id for hit in result.hits)
             notices.update(f"{name}: {note.part}: {note.code}" for note in result.degraded)
             on_progress(name, len(rankings[name]), len(dataset.judged))
@@ -153,6 +158,15 @@ async def _rank(
             rankings[name] = {}
             await _for_each(dataset.judged, partial(rank, name, lanes))
     return rankings, tuple(sorted(notices)), median(plan_ms) if plan_ms else 0.0
+
+
+async def _patiently(ask: Callable[[], Awaitable[SearchResult]]) -> SearchResult:
+    """Ask again what was refused because an engine was too busy; the last refusal is raised."""
+    for _ in range(_TRIES - 1):
+        with suppress(Unavailable):
+            return await ask()
+        await asyncio.sleep(1.0)
+    return await ask()
 
 
 async def _for_each(queries: Iterable[JudgedQuery], ask: Callable[[JudgedQuery], Awaitable[float]]) -> None:
