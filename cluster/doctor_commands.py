@@ -25,9 +25,10 @@ _MARKS = {Level.OK: ("✓", "green"), Level.WARNING: ("!", "yellow"), Level.PROB
 @click.option("--consistency", is_flag=True, help="Compare catalog, index, objects and permissions instead.")
 @click.option("--repair", is_flag=True, help="Mend what differs; access is never widened.")
 @click.option("--quick", is_flag=True, help="Do not read the content of every object.")
+@click.option("--vectors", is_flag=True, help="Hash the vectors of every point too.")
 @json_option
 @command
-def doctor(consistency: bool, repair: bool, quick: bool, as_json: bool) -> None:
+def doctor(consistency: bool, repair: bool, quick: bool, vectors: bool, as_json: bool) -> None:
     """Check this machine and this home, and plan disk and memory for more documents.
 
     With --consistency, compare what the stores hold with one another, while Cortex runs. Exit code 9 says that
@@ -35,7 +36,7 @@ def doctor(consistency: bool, repair: bool, quick: bool, as_json: bool) -> None:
     """
     given = settings()
     if consistency or repair:
-        options = {"--repair": repair, "--quick": quick, "--json": as_json}
+        options = {"--repair": repair, "--quick": quick, "--vectors": vectors, "--json": as_json}
         raise SystemExit(_compare(given, [name for name, is_set in options.items() if is_set]))
     findings = [finding for check in CHECKS for finding in check(given)]
     plan = _planned(given, findings)

@@ -14,12 +14,19 @@ from data_jobs.progress import counting
 @click.command()
 @click.option("--repair", "repairs", is_flag=True)
 @click.option("--quick", is_flag=True)
+@click.option("--vectors", is_flag=True)
 @json_option
 @command
-def main(repairs: bool, quick: bool, as_json: bool) -> None:
+def main(repairs: bool, quick: bool, vectors: bool, as_json: bool) -> None:
     """Compare, print the report, and end with the exit code of what is left."""
     with counting("consistency.progress", "comparing", as_json) as on_progress:
-        report = check(settings(), repairs=repairs, reads_objects=not quick, on_progress=on_progress)
+        report = check(
+            settings(),
+            repairs=repairs,
+            reads_objects=not quick,
+            reads_vectors=vectors,
+            on_progress=on_progress,
+        )
     if as_json:
         write_document(report)
     else:
@@ -39,6 +46,8 @@ def _show(report: Report, repairs: bool) -> None:
     elif report.exit_code and not repairs:
         click.echo("try: cortex doctor --consistency --repair")
     click.echo(f"index {report.index_sha256}\ncatalog {report.catalog_sha256}")
+    if report.vectors_sha256:
+        click.echo(f"vectors {report.vectors_sha256}")
 
 
 def _show_difference(one: Difference) -> None:

@@ -25,6 +25,7 @@ from data_jobs.consistency.permissions import check_catalog, check_tuples
 from data_jobs.consistency.points import check_points
 from data_jobs.consistency.rebuild import PointBuilder
 from data_jobs.consistency.report import Difference, Kind, Ledger, Report
+from data_jobs.consistency.vectors import hash_vectors
 from data_jobs.deliver import INDEX_TOPICS, PERMISSION_TOPICS
 from data_jobs.parts import (
     Stores,
@@ -58,6 +59,7 @@ def check(
     *,
     repairs: bool = False,
     reads_objects: bool = True,
+    reads_vectors: bool = False,
     on_progress: Callable[[str, int], None] = lambda what, n: None,
 ) -> Report:
     """Compare everything while the home runs, and mend what differs if asked to.
@@ -84,6 +86,7 @@ def check(
             menders.contents if menders else None,
             reads_content=reads_objects,
         )
+        vectors_sha256 = hash_vectors(stores.index, ledger) if reads_vectors else ""
         catalog_sha256 = _hash_catalog(stores.inventory)
         if repairs:
             deliver_queued(settings)
@@ -92,6 +95,7 @@ def check(
         dict(sorted(ledger.counted.items())),
         ledger.in_flight,
         index_sha256,
+        vectors_sha256,
         catalog_sha256,
         round(time.monotonic() - started, 2),
     )

@@ -39,9 +39,11 @@ class ContentHash:
 
     def add(self, *parts: str) -> None:
         """Add one member."""
-        self._sum = (
-            self._sum + int.from_bytes(sha256("\x00".join(parts).encode()).digest(), "big")
-        ) % _MODULUS
+        self.add_bytes("\x00".join(parts).encode())
+
+    def add_bytes(self, member: bytes) -> None:
+        """Add one member, given as it is hashed."""
+        self._sum = (self._sum + int.from_bytes(sha256(member).digest(), "big")) % _MODULUS
 
     def hexdigest(self) -> str:
         """Return the hash as 64 hex digits."""

@@ -81,13 +81,14 @@ class Report:
     """What a comparison found. `in_flight` are changes that were under way and are no differences.
 
     The hashes depend on content alone, not on order or on how a home numbers its access profiles: two homes that were
-    loaded with the same sources have the same.
+    loaded with the same sources have the same. That of vectors is empty when they were not read.
     """
 
     differences: tuple[Difference, ...]
     counted: dict[str, int]
     in_flight: int
     index_sha256: str
+    vectors_sha256: str
     catalog_sha256: str
     seconds: float
 

@@ -8,6 +8,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 from adapters.catalog.inventory import CatalogInventory
 from adapters.catalog.removal import SourceRow
 from adapters.objects import ObstoreObjects
+from adapters.qdrant_reader import QdrantIndexReader
 from adapters.qdrant_writer import QdrantIndexWriter
 from cortex.chunks import ChunkVectors, IndexPoint, SparseVector
 from cortex.ids import tenant_object_id
@@ -39,6 +41,23 @@ def found(report: Report) -> dict[str, int]:
 
 def left(report: Report) -> dict[str, int]:
     return {one.code.value: one.n_left for one in report.differences if one.n_left}
+
+
+def hashes(report: Report) -> tuple[str, str, str]:
+    return report.index_sha256, report.vectors_sha256, report.catalog_sha256
+
+
+def other_dense(vectors: ChunkVectors) -> ChunkVectors:
+    dense = vectors.dense.copy()
+    dense[0] = np.nextafter(dense[0], np.float32(2.0))
+    return replace(vectors, dense=dense)
+
+
+def other_sparse(vectors: ChunkVectors) -> ChunkVectors:
+    sparse = vectors.sparse
+    return replace(
+        vectors, sparse=SparseVector((*sparse.indices[:-1], sparse.indices[-1] + 1), sparse.values)
+    )
 
 
 def plant_point_missing(home: LoadedHome) -> None:
@@ -204,7 +223,7 @@ def test_an_undisturbed_home_has_no_difference(home: LoadedHome) -> None:
 @pytest.mark.parametrize("group", PLANTED)
 def test_each_difference_is_found_and_mended(home: LoadedHome, group: str) -> None:
     """Planted failures are found as what they are; the repair and the next load restore hashes and access, never more."""
-    before, people = check(home.settings), home.seen()
+    before, people = check(home.settings, reads_vectors=True), home.seen()
     planted, also = PLANTED[group]
     for plant in planted.values():
         plant(home)
@@ -215,10 +234,28 @@ def test_each_difference_is_found_and_mended(home: LoadedHome, group: str) -> No
     narrowed = home.seen()
     assert all(narrowed[name] <= people[name] for name in PEOPLE)
     home.load()
-    after = check(home.settings)
+    after = check(home.settings, reads_vectors=True)
     assert after.differences == ()
-    assert (after.index_sha256, after.catalog_sha256) == (before.index_sha256, before.catalog_sha256)
+    assert hashes(after) == hashes(before)
     assert home.seen() == people
+
+
+@pytest.mark.parametrize("alter", [other_dense, other_sparse])
+def test_a_vector_that_is_another_shows_in_its_hash_alone(
+    home: LoadedHome, alter: Callable[[ChunkVectors], ChunkVectors]
+) -> None:
+    """The last bit of one number, or one term; no hash of vectors is made unless it is asked for."""
+    before = check(home.settings, reads_vectors=True)
+    reader, writer = (kind.from_settings(home.settings) for kind in (QdrantIndexReader, QdrantIndexWriter))
+    point = next(reader.whole_points(reader.serving()))
+    writer.upsert([replace(point, vectors=alter(point.vectors))])
+    altered = check(home.settings, reads_vectors=True)
+    writer.upsert([point])
+
+    assert (altered.differences, altered.index_sha256) == ((), before.index_sha256)
+    assert altered.vectors_sha256 != before.vectors_sha256
+    assert hashes(check(home.settings, reads_vectors=True)) == hashes(before)
+    assert check(home.settings).vectors_sha256 == ""
 
 
 def test_a_load_under_way_is_no_difference(home: LoadedHome) -> None:
