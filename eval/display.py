@@ -101,10 +101,12 @@ def print_start(document: dict[str, Any]) -> None:
 
 def print_kills(document: dict[str, Any]) -> None:
     """Print a row per kill: what, when, how the job took it, and what was wrong in the end."""
-    table = Table("killed", "after", "indexed", "job's exit code", "in the end", title="loads under SIGKILL")
+    table = Table(
+        "killed", "after", "steps", "indexed", "job's exit code", "in the end", title="loads under SIGKILL"
+    )
     for kill in document["kills"]:
-        row = (f"{kill.after_s:.1f} s", str(kill.indexed_before), str(kill.job_code))
-        table.add_row(kill.victim, *row, kill.wrong or "the same index")
+        row = (f"{kill.after_s:.1f} s", f"{kill.step}/{kill.n_steps}", kill.indexed_before, kill.job_code)
+        table.add_row(kill.victim, *map(str, row), kill.in_the_end)
     Console().print(table)
 
 
