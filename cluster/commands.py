@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from typing import Any
 
@@ -40,6 +41,7 @@ _MARKS = {
 def up(only: str, timeout_s: float, as_json: bool) -> None:
     """Start the engines and the web page, and wait until they are ready."""
     home = settings()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what it has started ends again
     refuse_half_restored(home)
     if as_json:
         state = control.up(home, only, timeout_s, _Changes())

@@ -24,6 +24,7 @@ from cortex.settings import Settings
 Watcher = Callable[[RunState], None]
 _LOOK_EVERY_S = 0.1
 STOP_TIMEOUT_S = 90.0
+_RECORD_TIMEOUT_S = 30.0
 
 
 def up(settings: Settings, only: str, timeout_s: float, watch: Watcher) -> RunState:
@@ -143,7 +144,7 @@ class Down:
 
 def down(settings: Settings, watch: Watcher) -> Down:
     """End the supervisor and its engines, or what a killed supervisor left behind. Ending nothing is fine."""
-    state = read_state(settings.state_path)
+    state = _record(settings)
     if state is None:
         return Down(was_running=False)
     supervisor = state.supervisor.find()
@@ -154,6 +155,22 @@ def down(settings: Settings, watch: Watcher) -> Down:
         return Down(was_running=bool(ended), ended=tuple(ended))
     _stop(supervisor, lambda: watch(read_state(settings.state_path) or state))
     return Down(was_running=True, ended=tuple(state.engines))
+
+
+def _record(settings: Settings) -> RunState | None:
+    """Read the record; a supervisor that holds the home's lock is about to write it, or to end."""
+    lock = settings.home / "run" / "lock"
+    deadline = time.monotonic() + _RECORD_TIMEOUT_S
+    while (state := read_state(settings.state_path)) is None and lock.exists():
+        try:
+            take_lock(lock.parent).close()
+        except Conflict:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK_EVERY_S)
+        else:
+            break
+    return state
 
 
 def _stop(supervisor: psutil.Process, look: Callable[[], None] = lambda: None) -> None:

@@ -1,4 +1,8 @@
-"""Scratch homes: real engines in a throw-away data directory, started and ended by the ordinary commands."""
+"""Scratch homes: real engines in a throw-away data directory, started and ended by the ordinary commands.
+
+Engines must not outlive a judge that is told to stop, at whatever moment: `cortex up` is then ended in its own time, so
+that it ends what it has started, and nothing disturbs the `cortex down` that follows.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,8 @@ from cortex.settings import Settings, read_settings
 
 SEARCH_ENGINES = ("postgres", "qdrant", "spicedb", "relay")
 _START_TIMEOUT_S = 120
+_END_TIMEOUT_S = 100
+_STOPPING = (signal.SIGTERM, signal.SIGHUP)
 # A scratch home must never reach the servers or the data that the operator's environment points at.
 _SHADOWED = (
     "CORTEX_HOME",
@@ -38,11 +44,14 @@ def scratch_home(engines: Sequence[str] = SEARCH_ENGINES) -> Iterator[Settings]:
     home = Path(tempfile.mkdtemp(prefix="cortex-eval-"))
     before = {name: os.environ.pop(name, None) for name in _SHADOWED}
     os.environ["CORTEX_HOME"] = str(home)
-    signal.signal(signal.SIGTERM, _leave)  # engines must not outlive a judge that is told to stop
+    handlers = {number: signal.signal(number, _leave) for number in _STOPPING}
+    handlers[signal.SIGINT] = signal.getsignal(signal.SIGINT)
     try:
         run_cortex("up", *(["--only", ",".join(engines)] if engines else []), "--json", timeout_s=300)
         yield read_settings()
     finally:
+        for number in handlers:
+            signal.signal(number, signal.SIG_IGN)
         run_cortex("down", is_checked=False)
         for name, value in before.items():
             if value is None:
@@ -50,19 +59,37 @@ def scratch_home(engines: Sequence[str] = SEARCH_ENGINES) -> Iterator[Settings]:
             else:
                 os.environ[name] = value
         shutil.rmtree(home, ignore_errors=True)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
-def _leave(*_: object) -> NoReturn:
-    raise SystemExit(128 + signal.SIGTERM)
+def _leave(number: int, _: object) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def run_cortex(*arguments: str, is_checked: bool = True, timeout_s: float = _START_TIMEOUT_S) -> str:
     """Run a `cortex` command in this environment; returns its stdout. Raises Unavailable with its last words."""
     command = [sys.executable, "-m", "clients.cli.main", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
-    if is_checked and done.returncode:
-        said = (done.stderr or done.stdout).strip()[-600:]
+    # In a session of its own, so that Ctrl-C reaches this process alone.
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_s)
+        except BaseException:
+            _end(process)
+            raise
+    if is_checked and process.returncode:
+        said = (stderr or stdout).strip()[-600:]
         raise Unavailable(
-            f"`cortex {' '.join(arguments)}` ended with {done.returncode}: {said}", code="scratch.failed"
+            f"`cortex {' '.join(arguments)}` ended with {process.returncode}: {said}", code="scratch.failed"
         )
-    return done.stdout
+    return stdout
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.communicate(timeout=_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
