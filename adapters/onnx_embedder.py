@@ -69,9 +69,11 @@ class OnnxTokenCounter:
 
 
 class OnnxEmbedder(OnnxTokenCounter):
-    """An Embedder. A text's vector is the same alone and in any batch, today and after a restart."""
+    """An Embedder. On the CPU a text's vector is the same alone and in any batch, today and after a restart."""
 
-    def __init__(self, files: ModelFiles, *, max_tokens: int, batch_size: int, threads: int) -> None:
+    def __init__(
+        self, files: ModelFiles, *, max_tokens: int, batch_size: int, threads: int, on_gpu: bool = False
+    ) -> None:
         super().__init__(files, max_tokens=max_tokens)
         self._files = files
         self._model = OnnxText(
@@ -80,17 +82,20 @@ class OnnxEmbedder(OnnxTokenCounter):
             max_tokens=files.fitting(max_tokens),
             batch_size=batch_size,
             threads=threads,
+            on_gpu=on_gpu,
         )
+        self.is_on_gpu = self._model.is_on_gpu
         self.dimension = int(self._embed(["dimension"], "").shape[1])
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> OnnxEmbedder:
-        """Open the model that `CORTEX_EMBEDDING_MODEL` names; raises Misconfigured."""
+    def from_settings(cls, settings: Settings, *, on_gpu: bool = False) -> OnnxEmbedder:
+        """Open the model that `CORTEX_EMBEDDING_MODEL` names, on a GPU if that is possible; raises Misconfigured."""
         return cls(
             _named_files(settings),
             max_tokens=settings.embedding_max_tokens,
             batch_size=settings.embedding_batch_size,
             threads=settings.embedding_threads,
+            on_gpu=on_gpu,
         )
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:

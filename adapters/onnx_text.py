@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,12 +16,19 @@ from tokenizers import Encoding, Tokenizer
 
 from cortex.errors import InputError, Misconfigured
 from cortex.ids import sha256_hex
+from cortex.telemetry import event
 
 # With activations quantised per batch, a text's vector would depend on its neighbours: such graphs run one by one.
 _BATCH_DEPENDENT = b"DynamicQuantizeLinear"
 # Tokens with padding in one run. What a graph computes for more of them leaves the processor's cache: twice the memory
 # for nothing, it is not even faster.
 _MOST_TOKENS = 256
+_CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+# A GPU computes what it is given at once, and waits for its next orders longer than it computes for a few texts.
+_GPU_BATCH_SIZE = 64
+_GPU_MOST_TOKENS = 16_384
+# Several processes share a GPU: none takes twice what it needs, as the runtime would by default.
+_CUDA_OPTIONS = {"arena_extend_strategy": "kSameAsRequested"}
 # What the runtime raises for a file that is no model it can run; they share no base class of their own.
 _BAD_MODEL = (
     failures.Fail,
@@ -71,14 +79,25 @@ class OnnxText:
     """One ONNX graph with its tokenizer. Thread-safe; `max_tokens` truncates, special tokens included."""
 
     def __init__(
-        self, graph: Path, tokenizer: Path, *, max_tokens: int, batch_size: int, threads: int
+        self,
+        graph: Path,
+        tokenizer: Path,
+        *,
+        max_tokens: int,
+        batch_size: int,
+        threads: int,
+        on_gpu: bool = False,
     ) -> None:
         self._truncating = _load_tokenizer(tokenizer)
         self._truncating.enable_truncation(max_tokens)
-        self._session = _open_session(graph, threads)
+        self._session = _open_session(graph, threads, on_gpu)
+        self.is_on_gpu = _CUDA in self._session.get_providers()
         self._inputs = {node.name for node in self._session.get_inputs()}
         self._output = _pick_output([node.name for node in self._session.get_outputs()])
-        self._batch_size = 1 if _BATCH_DEPENDENT in graph.read_bytes() else batch_size
+        self._most_tokens = _GPU_MOST_TOKENS if self.is_on_gpu else _MOST_TOKENS
+        self._most_rows = max(batch_size, _GPU_BATCH_SIZE) if self.is_on_gpu else batch_size
+        if _BATCH_DEPENDENT in graph.read_bytes():
+            self._most_rows = 1
 
     def run(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> Iterator[OutputBatch]:
         """Run texts, or pairs of texts, shortest first, so that little is padded."""
@@ -86,7 +105,8 @@ class OnnxText:
             [_clean(text) if isinstance(text, str) else (_clean(text[0]), _clean(text[1])) for text in texts]
         )
         order = sorted(range(len(encodings)), key=lambda row: len(encodings[row].ids))
-        for rows in _batches(order, [len(encoding.ids) for encoding in encodings], self._batch_size):
+        lengths = [len(encoding.ids) for encoding in encodings]
+        for rows in _batches(order, lengths, self._most_rows, self._most_tokens):
             yield self._run_batch(rows, [encodings[row] for row in rows])
 
     def _run_batch(self, rows: list[int], encodings: list[Encoding]) -> OutputBatch:
@@ -101,11 +121,11 @@ class OnnxText:
         return OutputBatch(tuple(rows), output, mask)
 
 
-def _batches(order: list[int], lengths: list[int], most_rows: int) -> Iterator[list[int]]:
+def _batches(order: list[int], lengths: list[int], most_rows: int, most_tokens: int) -> Iterator[list[int]]:
     """Cut rows, shortest first, into batches of so many rows and of so many tokens with padding; a row alone always fits."""
     batch: list[int] = []
     for row in order:
-        if batch and (len(batch) == most_rows or (len(batch) + 1) * lengths[row] > _MOST_TOKENS):
+        if batch and (len(batch) == most_rows or (len(batch) + 1) * lengths[row] > most_tokens):
             yield batch
             batch = []
         batch.append(row)
@@ -134,17 +154,26 @@ def _load_tokenizer(path: Path) -> Tokenizer:
     return tokenizer
 
 
-def _open_session(graph: Path, threads: int) -> onnxruntime.InferenceSession:
+def can_use_gpus() -> bool:
+    """Say whether this onnxruntime is the build for NVIDIA's GPUs; whether their libraries load, only a session shows."""
+    return _CUDA in onnxruntime.get_available_providers()
+
+
+def _open_session(graph: Path, threads: int, on_gpu: bool) -> onnxruntime.InferenceSession:
+    """Open a graph on the first GPU that the process sees, if it may and can, else on the CPU."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     # A pattern is kept for each shape that ever came, and shapes are as many as lengths: hundreds of MB, for 4 % of speed.
     options.enable_mem_pattern = False
+    providers = [(_CUDA, _CUDA_OPTIONS), _CPU] if on_gpu and can_use_gpus() else [_CPU]
     try:
-        session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(str(graph), options, providers=providers)
     except _BAD_MODEL as error:
         raise Misconfigured(f"{graph.name} is not an ONNX model", code="model.invalid") from error
+    if on_gpu and _CUDA not in session.get_providers():
+        event("model.without_gpu", level=logging.WARNING, graph=graph.name, is_gpu_build=can_use_gpus())
     known = {"input_ids", "attention_mask", "token_type_ids"}
     if unknown := {node.name for node in session.get_inputs()} - known:
         raise Misconfigured(

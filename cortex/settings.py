@@ -110,6 +110,13 @@ class Settings(BaseSettings):
     ingest_workers: int = Field(
         default=0, ge=0, description="processes of a bulk load that parse and embed; 0: one per core of Ray"
     )
+    ingest_gpus_per_worker: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="share of a GPU that each embedding process of a bulk load holds; 0: no GPUs, a share: nothing but "
+        "GPUs. Not set: a quarter, where Ray has GPUs and onnxruntime is the build for them",
+    )
 
     # Sources
     slack_token: SecretStr = Field(

@@ -34,12 +34,19 @@ class Stores:
     objects: ObjectStore
 
 
-def build_models(settings: Settings) -> Models:
-    """Load the encoders that settings name; raises Misconfigured."""
+def build_models(settings: Settings, *, on_gpu: bool = False) -> Models:
+    """Load the encoders that settings name, the dense one on a GPU if that is possible; raises Misconfigured."""
     from adapters.bm25 import Bm25Encoder
     from adapters.onnx_embedder import OnnxEmbedder
 
-    return Models(OnnxEmbedder.from_settings(settings), Bm25Encoder.from_settings(settings))
+    return Models(OnnxEmbedder.from_settings(settings, on_gpu=on_gpu), Bm25Encoder.from_settings(settings))
+
+
+def can_use_gpus() -> bool:
+    """Say whether the encoders' runtime is installed in its build for GPUs."""
+    from adapters import onnx_text
+
+    return onnx_text.can_use_gpus()
 
 
 def build_token_counter(settings: Settings) -> TokenCounter:

@@ -80,11 +80,26 @@ def n_cores() -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
-def n_gpus() -> float:
+def n_gpus() -> int:
     """Count the GPUs that the cluster offers."""
     import ray
 
-    return float(ray.cluster_resources().get("GPU", 0))
+    return int(ray.cluster_resources().get("GPU", 0))
+
+
+def free_gpus() -> float:
+    """Tell how much of them nobody holds."""
+    import ray
+
+    return float(ray.available_resources().get("GPU", 0))
+
+
+def held_gpus() -> list[str]:
+    """List the GPUs that Ray gave to this worker, whole or in part: the process sees no others."""
+    import ray
+
+    held: list[str] = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
+    return held
 
 
 @contextmanager

@@ -8,6 +8,7 @@ writer, so that near-duplicates are grouped alike in every run.
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -23,12 +24,13 @@ from cortex.console import command, write_document
 from cortex.errors import NotFound
 from cortex.ports.connectors import SourceConfig
 from cortex.settings import Settings, settings
-from cortex.telemetry import setup_logging
+from cortex.telemetry import event, setup_logging
 from data_jobs.checkpoint import Checkpoint, Part, checkpoint_folder
 from data_jobs.ingest import build_load
 from data_jobs.parts import Models, Stores, build_models, deliver_queued, open_catalog, open_stores
 from data_jobs.portions import Portion, portions, windows
-from data_jobs.ray_cluster import connect, data_session, n_cores, require_ray
+from data_jobs.ray_cluster import connect, data_session, require_ray
+from data_jobs.ray_pools import Pools, choose_pools
 from data_jobs.ray_stages import EmbedPieces, Job, PreparePortions
 from data_jobs.rows import Row
 from data_jobs.run import Counts, IngestReport, SyncRun
@@ -63,16 +65,18 @@ class RayWork:
         self._open_stores = open_stores
         self._models = models
         self._checkpoint = Checkpoint(job.folder)
+        self._is_noted = False
 
     def __call__(self, rows: Iterator[Row]) -> Generator[Row | None, None, None]:
         """Yield each document when it is settled: written, found unchanged, or failed; None for each piece before."""
         for first in rows:
             upsert = UpsertRows(self._open_stores(), self._models)
             connect(self._job.settings)
+            pools = choose_pools(self._job.settings)
             prepared = self._begin()
             with data_session(self._job.settings):
                 for window in windows(portions(chain([first], rows), prepared)):
-                    yield from self._settled(window, upsert)
+                    yield from self._settled(window, pools, upsert)
         self._checkpoint.clear()
 
     def _begin(self) -> dict[tuple[str, str], Part]:
@@ -81,9 +85,9 @@ class RayWork:
         self._checkpoint.settle(0)
         return prepared
 
-    def _settled(self, window: list[Portion], upsert: UpsertRows) -> Iterator[Row | None]:
+    def _settled(self, window: list[Portion], pools: Pools, upsert: UpsertRows) -> Iterator[Row | None]:
         """Write each portion when all its pieces are embedded, in order, and drop its part."""
-        with closing(self._embedded(window)) as pieces:
+        with closing(self._embedded(window, pools)) as pieces:
             for portion in window:
                 part = next(pieces)
                 for _ in range(1, part.n_pieces):
@@ -95,27 +99,39 @@ class RayWork:
                 self._checkpoint.drop(part)
             deque(pieces, maxlen=0)  # lets Ray Data see its end, and release its actors
 
-    def _embedded(self, window: list[Portion]) -> Generator[Part, None, None]:
+    def _embedded(self, window: list[Portion], pools: Pools) -> Generator[Part, None, None]:
         """Run a window through both kinds of actors: the part of each piece, in the order of the portions."""
         import ray.data
 
-        n_workers = self._job.settings.ingest_workers or n_cores()
         light = [
             {"portion": replace(portion, rows=()) if portion.is_prepared else portion} for portion in window
         ]
         pieces = (
             ray.data.from_items(light, override_num_blocks=len(light))
-            .map_batches(PreparePortions, batch_size=1, **_pool(self._job, -(-n_workers // 2), len(light)))
-            .map_batches(EmbedPieces, batch_size=1, **_pool(self._job, n_workers, len(light)))
+            .map_batches(PreparePortions, batch_size=1, **_pool(self._job, pools.n_prepare, len(light)))
+            .map_batches(
+                EmbedPieces, batch_size=1, **_pool(self._job, pools.n_embed, len(light), pools.gpu_share)
+            )
         )
         for piece in pieces.iter_rows():
+            self._note_device(bool(piece["is_on_gpu"]), pools)
             yield Part(piece["name"], int(piece["n_pieces"]))
 
+    def _note_device(self, is_on_gpu: bool, pools: Pools) -> None:
+        """Say once that a worker holds a GPU and cannot use it; its own log says more."""
+        if pools.gpu_share and not is_on_gpu and not self._is_noted:
+            self._is_noted = True
+            hint = (
+                "install onnxruntime-gpu in the place of onnxruntime, or set CORTEX_INGEST_GPUS_PER_WORKER=0"
+            )
+            event("ingest.without_gpu", level=logging.WARNING, code="model.without_gpu", hint=hint)
 
-def _pool(job: Job, n_actors: int, most: int) -> dict[str, Any]:
+
+def _pool(job: Job, n_actors: int, most: int, gpu_share: float = 0.0) -> dict[str, Any]:
     import ray.data
 
     return {
+        **({"num_gpus": gpu_share} if gpu_share else {}),
         "fn_constructor_args": (job,),
         # Two tasks at an actor keep it busy; more would leave one actor with all that remains at the end.
         "compute": ray.data.ActorPoolStrategy(size=min(n_actors, most), max_tasks_in_flight_per_actor=2),

@@ -17,12 +17,12 @@ from cortex.chunks import Chunk
 from cortex.documents import NOBODY, Item
 from cortex.ports.connectors import SourceConfig
 from cortex.settings import Settings, adopt
-from cortex.telemetry import setup_logging
+from cortex.telemetry import event, setup_logging
 from data_jobs.attempts import DEATHS_UNTIL_POISON, POISON, Attempts
 from data_jobs.checkpoint import Checkpoint, Embedded, Part
 from data_jobs.parts import build_models, build_objects, build_token_counter
 from data_jobs.portions import Portion
-from data_jobs.ray_cluster import NICENESS
+from data_jobs.ray_cluster import NICENESS, held_gpus
 from data_jobs.rows import Row
 from data_jobs.stages.parse import ParseStage
 from data_jobs.work import EmbedRows, build_prepare, prepare_one
@@ -89,15 +89,19 @@ class EmbedPieces:
     def __init__(self, job: Job) -> None:
         _settle_in(job)
         self._checkpoint, self._attempts = Checkpoint(job.folder), job.attempts
-        self._embed = EmbedRows(build_models(job.settings))
+        gpus = held_gpus()
+        models = build_models(job.settings, on_gpu=bool(gpus))
+        self._is_on_gpu = models.embedder.is_on_gpu
+        event("embedder.opened", gpus=gpus, is_on_gpu=self._is_on_gpu)
+        self._embed = EmbedRows(models)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Return the batch as it came, once all its vectors are on disk."""
+        """Return the batch as it came and where it was embedded, once all its vectors are on disk."""
         for name, number, n_pieces in zip(batch["name"], batch["piece"], batch["n_pieces"], strict=True):
             part = Part(str(name), int(n_pieces))
             if part.n_pieces and not self._checkpoint.is_embedded(part, int(number)):
                 self._checkpoint.save_vectors(part, int(number), self._embedded(part, int(number)))
-        return batch
+        return {**batch, "is_on_gpu": [self._is_on_gpu] * len(batch["name"])}
 
     def _embedded(self, part: Part, number: int) -> Embedded:
         rows = _by_document(self._checkpoint.piece(part, number))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, get_args
 
 import click
 from pydantic import SecretStr
@@ -77,9 +77,10 @@ def _sections() -> Iterator[tuple[str, list[str]]]:
 
 def _kind(field: FieldInfo) -> str:
     kind: Any = field.annotation
-    if choices := get_args(kind):
-        if get_origin(kind) is None or type(None) in choices:
-            return "path"
+    choices = get_args(kind)
+    if type(None) in choices:
+        (kind,) = {*choices} - {type(None)}
+    elif choices:
         return ", ".join(f"`{choice}`" for choice in choices)
     names = {SecretStr: "secret", bool: "true or false", int: "whole number", float: "number", Path: "path"}
     limits = ", ".join(_limit(item) for item in field.metadata if _limit(item))

@@ -25,6 +25,7 @@ class Embedder(TokenCounter, Protocol):
     """A dense text encoder."""
 
     dimension: int
+    is_on_gpu: bool
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed passages: float32[n, d], unit rows, in the order given. Batches are length-sorted inside."""

@@ -9,6 +9,7 @@ import json
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -75,6 +76,15 @@ def test_a_killed_load_is_finished_by_the_next(home: RayHome, victim: str) -> No
     loaded = home.load()
     assert (loaded["indexed"] + loaded["unchanged"], loaded["failed"]) == (N_PAGES, [])
     home.hashes()
+
+
+def test_gpus_that_ray_does_not_have_are_refused(home: RayHome) -> None:
+    """A load that must use GPUs ends at once where there are none, with the way out; it does not wait for them."""
+    home.write("gpus")
+    demanding = replace(home.scratch, extra_env={"CORTEX_INGEST_GPUS_PER_WORKER": "0.5"})
+    ran = demanding.cortex("ingest", "files", str(home.pages), "--name", "pages", timeout_s=60)
+    assert (ran.code, ran.document["error"]["code"]) == (8, "ray.no_gpus")
+    assert "CORTEX_INGEST_GPUS_PER_WORKER" in ran.document["error"]["hint"]
 
 
 def test_a_backfill_runs_by_itself_and_a_repeat_is_refused(home: RayHome) -> None:

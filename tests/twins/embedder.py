@@ -15,6 +15,7 @@ class HashingEmbedder:
 
     version = "hashing-64.1"
     dimension = 64
+    is_on_gpu = False
 
     def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed passages: float32[n, 64], unit rows."""

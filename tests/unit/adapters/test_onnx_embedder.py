@@ -32,6 +32,35 @@ def open_folder(folder: Path, max_tokens: int = 256) -> OnnxEmbedder:
     )
 
 
+def events(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [json.loads(record.getMessage())["event"] for record in caplog.records]
+
+
+def test_without_the_runtime_for_gpus_the_cpu_embeds_and_says_so(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Asked for a GPU, an encoder that has none gives the same vectors as ever, and one warning."""
+    texts = ["cat dog", "the dog barks"]
+    expected = open_folder(folder).embed_documents(texts)
+    assert events(caplog) == []
+    embedder = OnnxEmbedder.from_settings(Settings(embedding_model=str(folder)), on_gpu=True)
+    assert (embedder.is_on_gpu, events(caplog)) == (False, ["model.without_gpu"])
+    assert embedder.embed_documents(texts).tobytes() == expected.tobytes()
+    assert embedder.version == open_folder(folder).version
+
+
+def test_a_runtime_for_gpus_is_asked_for_cuda_only_by_who_may_use_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where onnxruntime offers CUDA it is named before the CPU; where its libraries are missing, the CPU embeds, with a warning."""
+    offered = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: offered)
+    with pytest.warns(UserWarning, match="'CUDAExecutionProvider' is not in available"):
+        embedder = OnnxEmbedder.from_settings(Settings(embedding_model=str(folder)), on_gpu=True)
+    assert (embedder.is_on_gpu, events(caplog)) == (False, ["model.without_gpu"])
+    open_folder(folder)  # warnings are errors: CUDA is not named
+
+
 def set_pooling(folder: Path, mode: str) -> None:
     (folder / "1_Pooling").mkdir(exist_ok=True)
     (folder / "1_Pooling" / "config.json").write_text(json.dumps({f"pooling_mode_{mode}": True}))
