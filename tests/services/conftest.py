@@ -5,12 +5,16 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.services.homes import ScratchHome
 from tests.services.loaded_home import LoadedHome, loaded_home
+from tests.twins.slack_workspace import Workspace, serving
+
+EXPORT = Path(__file__).parents[1] / "fixtures" / "slack" / "export"
 
 
 @pytest.fixture
@@ -34,3 +38,13 @@ def home() -> Iterator[LoadedHome]:
     """A home with one loaded folder, whose stores agree; a test leaves it so."""
     with loaded_home() as made:
         yield made
+
+
+@pytest.fixture
+def glacier() -> Iterator[Workspace]:
+    """A Slack workspace with one private channel, a thread and a file in it: few calls, because a client paces them."""
+    whole = Workspace.of_export(EXPORT)
+    channels = [channel for channel in whole.channels if channel["id"] == "G0SEC"]
+    users = [user for user in whole.users if user["id"] in whole.members["G0SEC"]]
+    with serving(replace(whole, channels=channels, users=users)) as workspace:
+        yield workspace

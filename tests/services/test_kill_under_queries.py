@@ -1,4 +1,4 @@
-"""Every process of a whole Cortex killed in turn, and all at once, while two people keep asking over HTTP.
+"""A whole Cortex over HTTP: pushed to by a source, and with every process killed in turn while two people keep asking.
 
 What they may get meanwhile: the whole right answer, an answer that says what it lacks, or an error. What they may not
 get: an empty success, or a passage that is not theirs.
@@ -6,21 +6,26 @@ get: an empty success, or a passage that is not theirs.
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import psutil
+import psycopg
 import pytest
 
 from cluster.children import kill_all
 from tests.services.homes import ScratchHome, command_line
+from tests.services.ray_home import wait_until
+from tests.twins.slack_workspace import TOKEN, Workspace
+from tests.unit.connectors.test_slack_events import SECRET, signed
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 
@@ -88,7 +93,8 @@ class Company:
 @pytest.fixture(scope="module")
 def company() -> Iterator[Company]:
     folder = Path(tempfile.mkdtemp(prefix="cortex-test-"))
-    scratch = ScratchHome(folder / "home")
+    slack = {"CORTEX_SLACK_TOKEN": TOKEN, "CORTEX_SLACK_SIGNING_SECRET": SECRET}
+    scratch = ScratchHome(folder / "home", slack)
     pages = folder / "pages"
     (pages / "private").mkdir(parents=True)
     (pages / ".cortex-access.yaml").write_text(ACCESS)
@@ -159,6 +165,49 @@ class Asking:
         assert self.company.ann.wrong == []
         assert self.company.bob.wrong == []
         assert self.company.ann.outcomes["whole"] > 0
+
+
+LATE_REPLY = {
+    "type": "message", "channel": "G0SEC", "user": "U0ANA", "text": "They now offer sixty million in cash.",
+    "ts": "1772900000.000000", "thread_ts": "1772700000.000900",
+}  # fmt: skip
+
+
+def test_a_signed_push_is_read_and_found(company: Company, glacier: Workspace) -> None:
+    """A late reply is found by a member once Slack's push names it, and by nobody else; unsigned or forged, the push does
+    nothing.
+    """
+    loaded = company.home.cortex("ingest", "slack", glacier.url, "--no-ray").document
+    assert (loaded["indexed"], loaded["failed"]) == (2, [])
+    glacier.messages["G0SEC"].append(LATE_REPLY)
+    glacier.calls.clear()
+    address = f"{company.url}/v1/sources/{loaded['source_id']}/events"
+
+    def push(event_id: str, headers: Callable[[bytes], dict[str, str]]) -> int:
+        body = json.dumps({"type": "event_callback", "event_id": event_id, "event": LATE_REPLY}).encode()
+        return httpx.post(address, content=body, headers=headers(body), timeout=20).status_code
+
+    refused = [push("Ev1", lambda body: {}), push("Ev2", lambda body: signed(body, secret="guessed"))]
+    assert (refused, recorded(company), glacier.calls) == ([401, 401], [], [])
+    assert push("Ev3", signed) == 200
+    yuki = company.home.cortex("token", "yuki@acme.example").document["token"]
+    wait_until(lambda: LATE_REPLY["text"] in found(company, yuki), timeout_s=90)
+    assert LATE_REPLY["text"] not in found(company, company.ann.token)
+    wait_until(lambda: recorded(company) == [("Ev3", True)])
+
+
+def recorded(company: Company) -> list[tuple[str, bool]]:
+    """The pushes that were believed, and whether they are settled."""
+    with psycopg.connect(company.home.settings().postgres_url) as catalog:
+        return catalog.execute("SELECT push_id, settled_at IS NOT NULL FROM pushes").fetchall()
+
+
+def found(company: Company, token: str) -> str:
+    """Everything that a person gets for a question about the offer."""
+    headers = {"Authorization": f"Bearer {token}"}
+    question = {"query": "What do they offer in cash now?"}
+    reply = httpx.post(f"{company.url}/v1/search", json=question, headers=headers, timeout=20)
+    return " ".join(hit["text"] for hit in reply.raise_for_status().json()["hits"])
 
 
 @pytest.mark.parametrize("name", ["postgres", "qdrant", "spicedb", "relay", "serve", "ray"])

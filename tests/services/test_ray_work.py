@@ -17,11 +17,10 @@ import pytest
 
 from cortex.settings import Settings
 from tests.services.homes import Ran, ScratchHome
-from tests.twins.slack_workspace import TOKEN, Workspace, serving
+from tests.twins.slack_workspace import TOKEN, Workspace
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(240)]
 
-EXPORT = Path(__file__).parents[1] / "fixtures" / "slack" / "export"
 SHOWN = """
     SELECT d.external_id, v.title, v.content_sha256,
            (SELECT array_agg(c.text ORDER BY c.ordinal) FROM chunks c WHERE c.version_id = v.version_id)
@@ -49,16 +48,6 @@ def home(tmp_path_factory: pytest.TempPathFactory, home_engines: Settings) -> It
         yield made
     finally:
         made.down()
-
-
-@pytest.fixture
-def glacier() -> Iterator[Workspace]:
-    """A workspace with one private channel, a thread and a file: few calls, because a client paces them."""
-    whole = Workspace.of_export(EXPORT)
-    channels = [channel for channel in whole.channels if channel["id"] == "G0SEC"]
-    users = [user for user in whole.users if user["id"] in whole.members["G0SEC"]]
-    with serving(replace(whole, channels=channels, users=users)) as workspace:
-        yield workspace
 
 
 def load(home: ScratchHome, workspace: Workspace, tenant_id: str, *options: str) -> Ran:
