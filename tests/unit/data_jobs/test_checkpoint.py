@@ -61,7 +61,7 @@ class Bench:
     def embed_actor(self) -> EmbedPieces:
         actor = EmbedPieces.__new__(EmbedPieces)
         actor._checkpoint, actor._attempts = self.checkpoint, self.job.attempts
-        actor._embed = EmbedRows(self.models)
+        actor._embed, actor._is_on_gpu = EmbedRows(self.models), False
         return actor
 
     def embed_all(self) -> None:
