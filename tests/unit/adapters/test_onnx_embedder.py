@@ -151,6 +151,16 @@ def test_a_broken_file_is_refused(folder: Path, broken: str, kind: str) -> None:
     assert caught.value.error_code == "model.invalid"
 
 
+def test_neither_threads_nor_the_size_of_batches_move_a_vector() -> None:
+    """Homes on machines of different sizes can be compared by the bits of their vectors."""
+    texts = [f"Page {number} speaks of wing {number**3}. " * number for number in range(12)]
+    one, other = (
+        OnnxEmbedder(built_in_files(), max_tokens=256, batch_size=size, threads=threads)
+        for size, threads in ((8, 1), (3, 2))
+    )
+    assert np.array_equal(one.embed_documents(texts), other.embed_documents(texts))
+
+
 def test_a_lone_surrogate_is_refused() -> None:
     """Text that no encoder can represent raises InputError."""
     with pytest.raises(InputError):
