@@ -23,7 +23,7 @@ from cortex.settings import Settings, read_settings
 SEARCH_ENGINES = ("postgres", "qdrant", "spicedb", "relay")
 _START_TIMEOUT_S = 120
 _END_TIMEOUT_S = 100
-_STOPPING = (signal.SIGTERM, signal.SIGHUP)
+_STOPPING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 # A scratch home must never reach the servers or the data that the operator's environment points at.
 _SHADOWED = (
     "CORTEX_HOME",
@@ -44,8 +44,10 @@ def scratch_home(engines: Sequence[str] = SEARCH_ENGINES) -> Iterator[Settings]:
     home = Path(tempfile.mkdtemp(prefix="cortex-eval-"))
     before = {name: os.environ.pop(name, None) for name in _SHADOWED}
     os.environ["CORTEX_HOME"] = str(home)
-    handlers = {number: signal.signal(number, _leave) for number in _STOPPING}
-    handlers[signal.SIGINT] = signal.getsignal(signal.SIGINT)
+    handlers = {number: signal.getsignal(number) for number in _STOPPING}
+    for number, handler in handlers.items():
+        if handler is signal.SIG_DFL:  # what `nohup` ignores stays ignored, and Ctrl-C raises already
+            signal.signal(number, _leave)
     try:
         run_cortex("up", *(["--only", ",".join(engines)] if engines else []), "--json", timeout_s=300)
         yield read_settings()
