@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from cortex.documents import BlockKind
+from data_jobs.parsers.text import parse_text
 from tests.unit.data_jobs.seen import blocks, parsed, seen
 
 
@@ -41,6 +42,29 @@ def test_prose_is_cut_at_blank_lines() -> None:
         ("paragraph", "one\ntwo", "L3-L4"),
         ("paragraph", "three", "L6"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("content", "title"),
+    [
+        ("\n  Moving the queue\n\nIt moves in May.\n", "Moving the queue"),
+        ("経費精算の手引き\n\n期限は毎月末です。", "経費精算の手引き"),
+        ("What is a pallet?\n\nA frame of wood.", "What is a pallet?"),
+        ("Only one line", ""),
+        ("It moves in May.\n\nIn June it is over.", ""),
+        ("Dear Mara,\n\nit moves in May.", ""),
+        ("Moving the queue\nwithout a pause\n\nIt moves in May.", ""),
+        ("word " * 20 + "\n\nIt moves in May.", ""),
+        ("2026-03-01 12:00:07 INFO start\n\n2026-03-01 12:00:09 INFO stop", ""),
+        ("level=info msg=start\n\nlevel=info msg=stop", ""),
+        ("--------\n\nIt moves in May.", ""),
+        ("Name    Office    Phone\n\nMara    Oslo    117", ""),
+        ("", ""),
+    ],
+)
+def test_a_first_line_that_stands_alone_is_the_title(content: str, title: str) -> None:
+    """One short line of words before other paragraphs names a plain text; sentences, greetings, logs and tables do not."""
+    assert parse_text(content.encode(), "a.txt").title == title
 
 
 def test_long_logs_are_cut_into_screenfuls() -> None:
