@@ -155,7 +155,7 @@ def start(rounds: int, n_tuples: int, as_json: bool) -> None:
     "n_documents",
     default=400,
     show_default=True,
-    type=click.IntRange(1),
+    type=click.IntRange(8),
     help="Documents of a load, about four chunks each; memory is measured at ten times as many.",
 )
 @json_option
@@ -163,8 +163,9 @@ def start(rounds: int, n_tuples: int, as_json: bool) -> None:
 def ingest(rounds: int, n_documents: int, as_json: bool) -> None:
     """Time a bulk load against a bare loop with the same model over the same chunks, in turns.
 
-    The bare loop has both cores, as one process with two threads and as two with one: the better counts. Then ten times
-    as many documents are loaded while one person searches: the peak memory of the job's processes must not grow, and
+    The bare loop has both cores, as one process with two threads and as two with one: the better counts. A quarter as
+    many documents are loaded beside each load, which tells its pace from its start. Then ten times
+    as many are loaded while one person searches: the peak memory of the job's processes must not grow, and
     the median search must stay below twice that at rest.
     """
     from eval.bench_ingest import measure_ingest
