@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cortex.ids import sha256_hex
@@ -26,6 +26,11 @@ class Portion:
     first: int
     rows: tuple[Row, ...]
     is_prepared: bool = False
+
+    @property
+    def n_bytes(self) -> int:
+        """Add up its documents, as far as their sizes are known before they are read."""
+        return _n_bytes(self.rows)
 
 
 def portions(rows: Iterator[Row], prepared: Mapping[tuple[str, str], Part]) -> Iterator[Portion]:
@@ -65,8 +70,11 @@ def windows(cut: Iterator[Portion]) -> Iterator[list[Portion]]:
 
 
 def _is_full(rows: list[Row], *, is_prepared: bool) -> bool:
-    n_bytes = sum(row.item.size_bytes or len(row.item.content or b"") for row in rows)
-    return not is_prepared and (len(rows) >= _ROWS_PER_PORTION or n_bytes >= _BYTES_PER_PORTION)
+    return not is_prepared and (len(rows) >= _ROWS_PER_PORTION or _n_bytes(rows) >= _BYTES_PER_PORTION)
+
+
+def _n_bytes(rows: Sequence[Row]) -> int:
+    return sum(row.item.size_bytes or len(row.item.content or b"") for row in rows)
 
 
 def _portion(rows: list[Row], first: int, part: Part | None) -> Portion:

@@ -106,12 +106,11 @@ class RayWork:
         light = [
             {"portion": replace(portion, rows=()) if portion.is_prepared else portion} for portion in window
         ]
+        pools = pools.fitting(len(window), sum(portion.n_bytes for portion in window))
         pieces = (
             ray.data.from_items(light, override_num_blocks=len(light))
-            .map_batches(PreparePortions, batch_size=1, **_pool(self._job, pools.n_prepare, len(light)))
-            .map_batches(
-                EmbedPieces, batch_size=1, **_pool(self._job, pools.n_embed, len(light), pools.gpu_share)
-            )
+            .map_batches(PreparePortions, batch_size=1, **_pool(self._job, pools.n_prepare))
+            .map_batches(EmbedPieces, batch_size=1, **_pool(self._job, pools.n_embed, pools.gpu_share))
         )
         for piece in pieces.iter_rows():
             self._note_device(bool(piece["is_on_gpu"]), pools)
@@ -127,14 +126,14 @@ class RayWork:
             event("ingest.without_gpu", level=logging.WARNING, code="model.without_gpu", hint=hint)
 
 
-def _pool(job: Job, n_actors: int, most: int, gpu_share: float = 0.0) -> dict[str, Any]:
+def _pool(job: Job, n_actors: int, gpu_share: float = 0.0) -> dict[str, Any]:
     import ray.data
 
     return {
         **({"num_gpus": gpu_share} if gpu_share else {}),
         "fn_constructor_args": (job,),
         # Two tasks at an actor keep it busy; more would leave one actor with all that remains at the end.
-        "compute": ray.data.ActorPoolStrategy(size=min(n_actors, most), max_tasks_in_flight_per_actor=2),
+        "compute": ray.data.ActorPoolStrategy(size=n_actors, max_tasks_in_flight_per_actor=2),
         # The serving app holds Ray's logical CPUs, and even a hundredth of one would wait for it for ever.
         "num_cpus": 0,
     }

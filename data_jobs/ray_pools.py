@@ -16,6 +16,10 @@ from data_jobs.ray_cluster import free_gpus, n_cores, n_gpus
 _USUAL_SHARE = 0.25
 
 
+# Of content: what one process embeds while another would start.
+_BYTES_PER_WORKER = 200_000
+
+
 @dataclass(frozen=True, slots=True)
 class Pools:
     """How many actors prepare and embed, and which share of a GPU each of the latter holds."""
@@ -23,6 +27,11 @@ class Pools:
     n_prepare: int
     n_embed: int
     gpu_share: float = 0.0
+
+    def fitting(self, n_portions: int, n_bytes: int) -> Pools:
+        """Leave out actors that would have nothing to do: a portion is prepared by one, and embedded by several if it is large."""
+        n_embed = min(self.n_embed, max(n_portions, n_bytes // _BYTES_PER_WORKER))
+        return Pools(min(self.n_prepare, n_portions), n_embed, self.gpu_share)
 
     @classmethod
     def of_cores(cls, n_workers: int) -> Pools:

@@ -51,6 +51,21 @@ def test_gpus_are_filled_one_by_one(share: float | None, expected: Pools) -> Non
     assert chosen(share) == expected
 
 
+@pytest.mark.parametrize(
+    ("n_portions", "n_bytes", "expected"),
+    [
+        (1, 50_000, Pools(1, 1)),
+        (1, 500_000, Pools(1, 2)),
+        (1, 30_000_000, Pools(1, 8)),
+        (3, 50_000, Pools(3, 3)),
+        (100, 50_000, Pools(4, 8)),
+    ],
+)
+def test_small_loads_start_few_actors(n_portions: int, n_bytes: int, expected: Pools) -> None:
+    """No more prepare than there are portions; one large document is still embedded by all."""
+    assert Pools.of_cores(8).fitting(n_portions, n_bytes) == expected
+
+
 def test_without_gpus_or_their_runtime_the_cores_embed(cluster: pytest.MonkeyPatch) -> None:
     """Nobody who said nothing about GPUs waits for one, or holds one that he cannot use."""
     offers(cluster, n_gpus=0, free=0.0)
