@@ -75,10 +75,9 @@ class RayHome:
 
     def hashes(self) -> dict[str, str]:
         """What the stores hold, as one hash each; fails the test where they disagree."""
-        ran = self.scratch.cortex("doctor", "--consistency")
+        ran = self.scratch.cortex("doctor", "--consistency", "--vectors")
         assert ran.code == 0, ran.document
-        hashes: dict[str, str] = {name: ran.document[f"{name}_sha256"] for name in ("index", "catalog")}
-        return hashes
+        return {name: ran.document[f"{name}_sha256"] for name in ("index", "vectors", "catalog")}
 
 
 @contextmanager
