@@ -118,6 +118,13 @@ class Checkpoint:
 
     def save(self, name: str, rows: Sequence[Row]) -> Part:
         """Write one part of prepared documents."""
+        self._write_part(name, rows)
+        _give_back()
+        part = self.find(name)
+        assert part is not None  # it was just written
+        return part
+
+    def _write_part(self, name: str, rows: Sequence[Row]) -> None:
         chunks = sorted((chunk for row in rows for chunk in row.chunks), key=lambda chunk: chunk.n_tokens)
         table = pa.table(
             {
@@ -131,9 +138,6 @@ class Checkpoint:
             metadata={"n_pieces": str(-(-len(chunks) // CHUNKS_PER_PIECE))},
         )
         self._write(f"{name}.docs", documents)
-        part = self.find(name)
-        assert part is not None  # it was just written
-        return part
 
     def find(self, name: str) -> Part | None:
         """Return a part that is finished, or None."""
@@ -179,6 +183,7 @@ class Checkpoint:
     def complete(self, part: Part, rows: Sequence[Row]) -> list[Row]:
         """Fill in listed documents what preparing and embedding made of them; those of other parts are left out."""
         chunks, vectors, failures = self._made(part)
+        _give_back()
         prepared = {made.external_id: made for made in self._prepared(part)}
         return [
             _completed(row, prepared[row.item.external_id], chunks, vectors, failures)
@@ -247,6 +252,11 @@ class Checkpoint:
         unfinished = self._folder / f"{name}.{os.getpid()}.tmp"
         write(unfinished)
         unfinished.replace(self._folder / name)
+
+
+def _give_back() -> None:
+    """Return to the system what Arrow keeps of past tables: 55 MiB once a PDF of two thousand pages is written."""
+    pa.default_memory_pool().release_unused()
 
 
 def _prepared(row: Row) -> Prepared:
