@@ -73,7 +73,8 @@ class OnnxTokenizer:
 
     def count_tokens(self, text: str) -> int:
         """Count tokens without truncation and without special tokens."""
-        return len(self._tokenizer.encode(_clean(text), add_special_tokens=False).ids)
+        (encoding,) = self._tokenizer.encode_batch_fast([_clean(text)], add_special_tokens=False)
+        return len(encoding)
 
 
 class OnnxText:
@@ -102,7 +103,8 @@ class OnnxText:
 
     def run(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> Iterator[OutputBatch]:
         """Run texts, or pairs of texts, shortest first, so that little is padded."""
-        encodings = self._truncating.encode_batch(
+        # `fast` leaves out where in the text each token lies: half of the work.
+        encodings = self._truncating.encode_batch_fast(
             [_clean(text) if isinstance(text, str) else (_clean(text[0]), _clean(text[1])) for text in texts]
         )
         order = sorted(range(len(encodings)), key=lambda row: len(encodings[row].ids))

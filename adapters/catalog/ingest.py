@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -50,6 +51,7 @@ class PostgresIngestCatalog:
             check=ConnectionPool.check_connection,
             open=False,
         )
+        self._shared = threading.local()
         with translated():
             self._pool.open()
 
@@ -127,6 +129,16 @@ class PostgresIngestCatalog:
         with self._transaction() as connection:
             rows = connection.execute(_SQL["known_documents"], values)
             return {row[0]: KnownDocument(row[1], row[0], *row[2:]) for row in rows}
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Make one transaction of all that this thread writes in a block: all of it is kept, or nothing."""
+        with self._transaction() as connection:
+            outer, self._shared.connection = getattr(self._shared, "connection", None), connection
+            try:
+                yield
+            finally:
+                self._shared.connection = outer
 
     def near_duplicates(self, tenant_id: str, document_id: str, signature: bytes) -> str:
         """Return the first document of the group whose member is most similar (0.85 or more), or empty."""
@@ -230,7 +242,11 @@ class PostgresIngestCatalog:
 
     @contextmanager
     def _transaction(self) -> Iterator[psycopg.Connection]:
-        """Open a transaction that commits at the end of the block."""
+        """Open a transaction that commits at the end of the block, or use the one that is open for several writes."""
+        if (shared := getattr(self._shared, "connection", None)) is not None:
+            with translated():
+                yield shared
+            return
         with translated(), self._pool.connection() as connection, connection.transaction():
             yield connection
 

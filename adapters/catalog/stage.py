@@ -67,9 +67,12 @@ def publish(connection: psycopg.Connection, document_id: str, content_sha256: st
         return ()
     if held is None or held.staged_sha256 != content_sha256:
         raise Conflict("this version of the document is not staged", code="document.not_staged")
-    obsolete = tuple(sorted(_chunk_ids(connection, held.shown) - _chunk_ids(connection, held.staged)))
+    obsolete: tuple[str, ...] = ()
+    if held.shown is not None:
+        obsolete = tuple(sorted(_chunk_ids(connection, held.shown) - _chunk_ids(connection, held.staged)))
     connection.execute(_SQL["show_staged"], {"document_id": document_id})
-    connection.execute(_SQL["drop_versions"], {"version_ids": _present(held.shown)})
+    if held.shown is not None:
+        connection.execute(_SQL["drop_versions"], {"version_ids": [held.shown]})
     queue_obsolete(connection, held.tenant_id, document_id, obsolete)
     return obsolete
 

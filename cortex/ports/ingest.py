@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -75,6 +76,9 @@ class IngestCatalog(Protocol):
 
     def known_documents(self, source_id: str, embedding_model_version: str) -> dict[str, KnownDocument]:
         """Map external_id to what is held of a source; tombstoned documents are left out."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Make one transaction of all that this thread writes in a block: all of it is kept, or nothing."""
 
     def near_duplicates(self, tenant_id: str, document_id: str, signature: bytes) -> str:
         """Return the document id whose stored signature is at least 0.85 similar, or empty."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import takewhile
 
 from cortex.chunks import Chunk
@@ -24,6 +25,7 @@ _TINY_TOKENS = 8
 _SUBSTANCE_SHARE = 3  # a third of the target
 _MIN_PREFIX_TOKENS = 14
 _SPECIAL_TOKENS = 2
+_RECENT_TEXTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class ChunkStage:
 
     def __init__(self, limits: ChunkLimits, count_tokens: CountTokens, embedding_model_version: str) -> None:
         self._limits = limits
-        self._count_tokens = count_tokens
+        # A text is measured as a unit, as what its chunk may hold, and as the chunk: often the same text.
+        self._count_tokens = lru_cache(_RECENT_TEXTS)(count_tokens)
         self._embedding_model_version = embedding_model_version
 
     def chunk(self, document: Document, parsed: ParsedBody) -> tuple[Chunk, ...]:

@@ -37,11 +37,8 @@ def _batches(text: str) -> Iterator[NDArray[np.uint64]]:
     starts = range(max(len(words) - _SHINGLE + 1, 1)) if words else range(0)
     for first in range(0, len(starts), _BATCH):
         shingles = {" ".join(words[at : at + _SHINGLE]) for at in starts[first : first + _BATCH]}
-        yield np.array([_hash32(shingle) for shingle in shingles], np.uint64)
-
-
-def _hash32(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
+        digests = b"".join(hashlib.blake2b(text.encode(), digest_size=4).digest() for text in shingles)
+        yield np.frombuffer(digests, "<u4").astype(np.uint64)
 
 
 def _constants(name: str) -> NDArray[np.uint64]:

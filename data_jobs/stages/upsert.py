@@ -3,8 +3,9 @@
 Reads: item, acl, fingerprint, document, signature, chunks, vectors. Writes: nothing; the stores have it.
 
 For each document: its access list (which gives the profile that its points carry), its version staged beside the one
-shown, its points, and the switch. Ids are derived from content, so whatever is done twice comes out the same; the
-switch queues the deletion of points that are no longer used. Raw payloads were stored before.
+shown, its points, and the switch, each step in one transaction for the batch. Ids are derived from content, so whatever
+is done twice comes out the same; the switch queues the deletion of points that are no longer used. Raw payloads were
+stored before.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class UpsertStage:
             for document, row in zip(documents, rows, strict=True)
         ]
         profile_ids = self._catalog.set_acls(first.tenant_id, first.source_id, writes)
-        group_ids = [self._stage(document, row) for document, row in zip(documents, rows, strict=True)]
+        with self._catalog.together():
+            group_ids = [self._stage(document, row) for document, row in zip(documents, rows, strict=True)]
         points = (
             point
             for document, row, group_id in zip(documents, rows, group_ids, strict=True)
@@ -47,8 +49,9 @@ class UpsertStage:
         )
         while batch := list(islice(points, _POINTS_PER_CALL)):
             self._index.upsert(batch)
-        for document in documents:
-            self._catalog.publish_document(document.document_id, document.content_sha256)
+        with self._catalog.together():
+            for document in documents:
+                self._catalog.publish_document(document.document_id, document.content_sha256)
 
     def _stage(self, document: Document, row: Row) -> str:
         """Stage one document; returns the id of the group of near-duplicates that it belongs to."""

@@ -52,6 +52,34 @@ async def test_publishing_twice_changes_nothing(catalog: Catalog) -> None:
     assert await catalog.seen(ANN, write) == ["text"]
 
 
+async def test_what_is_written_together_is_kept_together_or_not_at_all(catalog: Catalog) -> None:
+    """An error in a block of writes leaves the catalog as it was before, and the next write is one of its own again."""
+    first, second = version("a", "one"), version("b", "two")
+    for write in (first, second):
+        catalog.set_acl(write, EVERYONE)
+        catalog.ingest.stage_document(write)
+    unstaged = version("c", "three")
+    with pytest.raises(Conflict), catalog.ingest.together():
+        for write in (first, second, unstaged):
+            catalog.ingest.publish_document(write.document.document_id, write.document.content_sha256)
+    assert await catalog.seen(ANN, first, second) == []
+    with catalog.ingest.together():
+        for write in (first, second):
+            catalog.ingest.publish_document(write.document.document_id, write.document.content_sha256)
+    assert await catalog.seen(ANN, first, second) == ["one", "two"]
+    catalog.publish(version("b", "newer"))
+    assert await catalog.seen(ANN, version("b", "newer")) == ["newer"]
+
+
+def test_documents_staged_together_are_compared_with_each_other(catalog: Catalog) -> None:
+    """The second of two alike documents finds the first before their block has ended."""
+    first = replace(version("a", "one"), signature=bytes(range(256)))
+    with catalog.ingest.together():
+        catalog.ingest.stage_document(first)
+        found = catalog.ingest.near_duplicates(TENANT, "other", first.signature)
+    assert found == first.document.document_id
+
+
 async def test_what_is_not_staged_cannot_be_published(catalog: Catalog) -> None:
     """Publishing an unknown document, or another version than the staged one, is a conflict and shows nothing."""
     write = version("a", "text")

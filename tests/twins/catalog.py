@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -183,6 +184,15 @@ class CatalogTwin:
         for document_id, fingerprint in fingerprints.items():
             held = self.documents[document_id]
             held.shown = replace(held.shown, fingerprint=fingerprint) if held.shown else None
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        before = deepcopy((self.documents, self.profiles, self.outbox))
+        try:
+            yield
+        except BaseException:
+            self.documents, self.profiles, self.outbox = before
+            raise
 
     def near_duplicates(self, tenant_id: str, document_id: str, signature: bytes) -> str:
         found = [

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -111,6 +112,9 @@ class TwinCatalog:
             for document_id, held in self.documents.items()
             if held.source_id == source_id and not held.is_deleted
         }
+
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()  # a run has to bear what is half done, so it may stay half done here
 
     def near_duplicates(self, tenant_id: str, document_id: str, signature: bytes) -> str:
         for other_id, held in sorted(self.documents.items()):
