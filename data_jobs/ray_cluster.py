@@ -17,7 +17,7 @@ from data_jobs.ray_quiet import keep_off_stdout, spare_helpers
 NICENESS = 10
 _CONNECT_TIMEOUT_S = 5.0
 # Actors that Ray Data keeps in the cluster for good, 165 MB each, besides those that `ray_quiet` spares it.
-_LEFT_BEHIND = ("ActorLocationTracker", "DataUsageCollectionActor", "dataset_stats_summary_actor")
+_LEFT_BEHIND = ("DataUsageCollectionActor", "dataset_stats_summary_actor")
 
 
 def require_ray(settings: Settings) -> None:

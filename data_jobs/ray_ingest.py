@@ -12,6 +12,7 @@ import logging
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -70,14 +71,17 @@ class RayWork:
     def __call__(self, rows: Iterator[Row]) -> Generator[Row | None, None, None]:
         """Yield each document when it is settled: written, found unchanged, or failed; None for each piece before."""
         for first in rows:
-            upsert = UpsertRows(self._open_stores(), self._models)
             connect(self._job.settings)
             pools = choose_pools(self._job.settings)
             prepared = self._begin()
-            with data_session(self._job.settings):
+            with data_session(self._job.settings), ThreadPoolExecutor(1) as beside:
+                upsert = beside.submit(self._open_upsert)  # while actors start
                 for window in windows(portions(chain([first], rows), prepared)):
                     yield from self._settled(window, pools, upsert)
         self._checkpoint.clear()
+
+    def _open_upsert(self) -> UpsertRows:
+        return UpsertRows(self._open_stores(), self._models)
 
     def _begin(self) -> dict[tuple[str, str], Part]:
         prepared = self._checkpoint.open()
@@ -85,7 +89,9 @@ class RayWork:
         self._checkpoint.settle(0)
         return prepared
 
-    def _settled(self, window: list[Portion], pools: Pools, upsert: UpsertRows) -> Iterator[Row | None]:
+    def _settled(
+        self, window: list[Portion], pools: Pools, upsert: Future[UpsertRows]
+    ) -> Iterator[Row | None]:
         """Write each portion when all its pieces are embedded, in order, and drop its part."""
         with closing(self._embedded(window, pools)) as pieces:
             for portion in window:
@@ -94,7 +100,7 @@ class RayWork:
                     yield None
                     part = next(pieces)
                 assert part.name == portion.name  # Ray Data keeps the order that it is told to keep
-                yield from upsert(self._checkpoint.complete(part, portion.rows))
+                yield from upsert.result()(self._checkpoint.complete(part, portion.rows))
                 self._checkpoint.settle(portion.first + len(portion.rows))
                 self._checkpoint.drop(part)
             deque(pieces, maxlen=0)  # lets Ray Data see its end, and release its actors

@@ -163,10 +163,10 @@ def start(rounds: int, n_tuples: int, as_json: bool) -> None:
 def ingest(rounds: int, n_documents: int, as_json: bool) -> None:
     """Time a bulk load against a bare loop with the same model over the same chunks, in turns.
 
-    The bare loop has both cores, as one process with two threads and as two with one: the better counts. A quarter as
-    many documents are loaded beside each load, which tells its pace from its start. Then ten times
-    as many are loaded while one person searches: the peak memory of the job's processes must not grow, and
-    the median search must stay below twice that at rest.
+    The bare loop has both cores, as one process with two threads or as two with one, whichever the first round finds
+    better. A quarter as many documents are loaded beside each load, which tells its pace from its start. Then ten times
+    as many are loaded while one person searches, 300 times at most: the peak memory of the job's processes must
+    not grow over that of a first load, and the median search must stay below twice that at rest.
     """
     from eval.bench_ingest import measure_ingest
     from eval.display import print_ingest, watched

@@ -15,7 +15,7 @@ import psutil
 from cortex.errors import Unavailable
 from cortex.settings import Settings
 
-_EVERY_S = 0.5
+_EVERY_S = 1.0
 
 
 def family(settings: Settings) -> list[psutil.Process]:

@@ -19,6 +19,8 @@ from typing import Self
 _LOOK_EVERY_S = 0.02
 # How many moments fall before the first step, where Ray starts the workers and nothing is written.
 _SHARE_IN_START = 0.2
+# And how many after the last step, when the last documents are written into the stores, one kind of store after the other.
+_SHARE_IN_WRITING = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,15 @@ class Pace:
         return len(self.at_s) - 1
 
     def draw(self, chance: random.Random, *, skips_start: bool = False) -> Moment:
-        """Choose a moment at random: a few in the start, and the others with the same chance after each step."""
-        is_in_start = chance.random() < _SHARE_IN_START and not skips_start
-        return Moment(0 if is_in_start else chance.randint(1, self.n_steps), chance.random())
+        """Choose a moment at random: some in the start, some in the last writing, the others with the same chance after each step."""
+        where = chance.random()
+        if where < _SHARE_IN_START and not skips_start:
+            step = 0
+        elif where > 1 - _SHARE_IN_WRITING:
+            step = self.n_steps
+        else:
+            step = chance.randint(1, self.n_steps)
+        return Moment(step, chance.random())
 
     def wait_s(self, moment: Moment) -> float:
         """How long to wait once the moment's step is made."""

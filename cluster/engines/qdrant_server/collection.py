@@ -24,7 +24,10 @@ import qdrant_edge as edge
 from cluster.engines.qdrant_server import schema
 from cluster.engines.qdrant_server.problems import NotFound
 
-_FLUSH_AFTER_S = 5.0  # Qdrant's own interval; a killed process loses nothing, a power cut at most this much
+_FLUSH_AFTER_S = 5.0  # Qdrant's own interval; a killed process loses nothing, a power cut what came since
+# A sync costs by the size of the shard, not of what is new: a large one waits, so that it takes a fiftieth of the time.
+_FLUSH_SHARE = 0.02
+_FLUSH_AFTER_S_AT_MOST = 30.0
 _IDLE_S = 3.0
 _CHANGED_WHEN_IDLE = 500  # below this an unoptimized shard answers as fast
 _CHANGED_WHEN_BUSY = 5_000
@@ -58,6 +61,7 @@ class Collection:
         self._journal: list[Any] | None = None
         self._changed = abs(self._current.shard.info().points_count - self._meta["optimized_points"])
         self._wrote_at_s = self._flushed_at_s = time.monotonic()
+        self._flush_after_s = _FLUSH_AFTER_S
         self._is_requested = False
         self._is_optimizing = False
         self.optimizer_error = ""
@@ -120,10 +124,12 @@ class Collection:
     def flush_if_due(self) -> None:
         """Sync what was written to the disk."""
         now_s = time.monotonic()
-        if self._wrote_at_s >= self._flushed_at_s and now_s - self._flushed_at_s >= _FLUSH_AFTER_S:
+        if self._wrote_at_s >= self._flushed_at_s and now_s - self._flushed_at_s >= self._flush_after_s:
             with self.reading() as shard:
                 shard.flush()
             self._flushed_at_s = now_s
+            took_s = time.monotonic() - now_s
+            self._flush_after_s = min(max(_FLUSH_AFTER_S, took_s / _FLUSH_SHARE), _FLUSH_AFTER_S_AT_MOST)
 
     def is_optimize_due(self) -> bool:
         """Say whether enough has changed: a little when idle, much while writes go on, anything on request."""
