@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from adapters.catalog.backfills import Backfill, PostgresBackfills
 from connectors.registry import build_connector
@@ -122,10 +123,11 @@ class _Lines(logging.Handler):
         """Keep one line."""
         self._lines.append(self.format(record) + "\n")
 
-    def take(self) -> str:
-        """Give what came since the last time."""
-        taken, self._lines = self._lines, []
-        return "".join(taken)
+    def hand_over(self, hear: Callable[[str], None]) -> None:
+        """Tell what came since the last time; where that raises, it is told again with the next."""
+        kept = self._lines[:]
+        hear("".join(kept))
+        del self._lines[: len(kept)]
 
 
 @contextmanager
@@ -141,7 +143,7 @@ def _recorded(record: PostgresBackfills, submission_id: str) -> Iterator[None]:
         while not is_last:
             is_last = is_over.wait(_BEAT_S)
             with suppress(CortexError):  # the catalog restarts: the next beat says that we live
-                record.hear(submission_id, lines.take())
+                lines.hand_over(partial(record.hear, submission_id))
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()

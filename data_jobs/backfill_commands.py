@@ -19,6 +19,7 @@ from data_jobs.parts import open_catalog
 from data_jobs.sources import files_source
 
 _FOLLOW_EVERY_S = 2.0
+_CUT = '{"event": "log.cut"}\n'  # lines in between were forgotten before they were read
 
 
 @click.group()
@@ -126,8 +127,8 @@ def _without_log(one: Backfill) -> dict[str, Any]:
 
 
 def _news(printed: str, log: str) -> str:
-    """Return what follows what is printed; the record forgets its beginning when it grows long."""
+    """Return what follows what is printed; the record forgets its beginning when it grows long, and says where it did."""
     if log.startswith(printed):
         return log[len(printed) :]
     _, is_known, rest = log.partition(printed[-500:])
-    return rest if is_known else log
+    return rest if is_known else _CUT + log.partition("\n")[2]

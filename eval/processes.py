@@ -75,13 +75,17 @@ class Peak:
 
 @contextmanager
 def peak_of_job(settings: Settings) -> Iterator[Peak]:
-    """Watch what a job adds: the processes below this one, and those that appear in the home meanwhile."""
+    """Watch what a job adds: the processes below this one, and those that appear in the home's Ray meanwhile.
+
+    What other engines start for themselves, such as the index its optimizer, is theirs.
+    """
     peak, is_over = Peak(), threading.Event()
-    before = {process.pid for process in family(settings)}
+    ray = psutil.Process(_engines(settings)["ray"]["pid"])
+    before = {process.pid for process in ray.children(recursive=True)}
 
     def watch() -> None:
         while not is_over.wait(_EVERY_S):
-            added = [process for process in family(settings) if process.pid not in before]
+            added = [process for process in ray.children(recursive=True) if process.pid not in before]
             added += psutil.Process().children(recursive=True)
             sizes = [(process, _pss_bytes(process)) for process in added]
             total = sum(size for _, size in sizes)
