@@ -119,6 +119,11 @@ class OnnxEmbedder(OnnxTokenCounter):
         return vectors
 
 
+def model_version(settings: Settings) -> str:
+    """Name the vectors of the model that `CORTEX_EMBEDDING_MODEL` names, without opening it; raises Misconfigured."""
+    return _named_files(settings).version(settings.embedding_max_tokens)
+
+
 def _named_files(settings: Settings) -> ModelFiles:
     if settings.embedding_model == BUILT_IN:
         return built_in_files()

@@ -22,7 +22,7 @@ from cortex.ports.connectors import SourceConfig
 from cortex.settings import Settings
 from cortex.telemetry import event, setup_logging
 from data_jobs.ingest import build_load
-from data_jobs.parts import build_models, open_catalog, require
+from data_jobs.parts import name_models, open_catalog, require
 
 _BEAT_S = 5.0
 _PROGRESS_EVERY = 10  # beats
@@ -104,9 +104,7 @@ def _outcome(load: Callable[[], object]) -> str:
 
 
 def _submission_id(settings: Settings, config: SourceConfig, cursor: str) -> str:
-    load = build_load(
-        settings, config, build_models(settings), allows_empty=False, on_progress=lambda _: None
-    )
+    load = build_load(settings, config, name_models(settings), allows_empty=False, on_progress=lambda _: None)
     content = [asdict(config), load.recipe, load.embedding_model_version, cursor]
     return f"backfill-{sha256_hex(json.dumps(content, sort_keys=True, default=dict).encode())[:16]}"
 

@@ -10,7 +10,15 @@ from connectors.registry import build_connector
 from cortex.ports.connectors import Connector, SourceConfig
 from cortex.settings import Settings
 from data_jobs.fingerprints import recipe_of
-from data_jobs.parts import Models, Stores, build_models, deliver_queued, open_catalog, open_stores
+from data_jobs.parts import (
+    ModelNames,
+    Models,
+    Stores,
+    build_models,
+    deliver_queued,
+    open_catalog,
+    open_stores,
+)
 from data_jobs.rows import Row
 from data_jobs.run import Counts, IngestReport, Load, SyncRun
 from data_jobs.source_lock import source_lock
@@ -28,9 +36,11 @@ def ingest(
     """Load one source in this process; raises InputError when it cannot be listed, Conflict while it is loaded."""
     with source_lock(settings, config.source_id), open_catalog(settings) as catalog:
         models = build_models(settings)
-        load = build_load(settings, config, models, allows_empty=allows_empty, on_progress=on_progress)
+        load = build_load(settings, config, models.names, allows_empty=allows_empty, on_progress=on_progress)
         with ParseStage(settings) as parse:
-            stores = partial(open_stores, settings, catalog, models)
+            stores = partial(
+                open_stores, settings, catalog, models.embedder.version, models.embedder.dimension
+            )
             report = SyncRun(load, catalog).run(LocalWork(settings, load.connector, parse, stores, models))
         deliver_queued(settings)
     return report
@@ -39,7 +49,7 @@ def ingest(
 def build_load(
     settings: Settings,
     config: SourceConfig,
-    models: Models,
+    models: ModelNames,
     *,
     allows_empty: bool,
     on_progress: Callable[[Counts], None],
@@ -49,7 +59,7 @@ def build_load(
         config=config,
         connector=build_connector(config),
         recipe=recipe_of(config, settings, models.lexical),
-        embedding_model_version=models.embedder.version,
+        embedding_model_version=models.embedding_model_version,
         allows_empty=allows_empty,
         on_progress=on_progress,
     )
@@ -79,7 +89,7 @@ class LocalWork:
             prepare = build_prepare(
                 self._settings, self._connector, self._parse, stores.objects, models.embedder
             )
-            embed, upsert = EmbedRows(models), UpsertRows(stores, models)
+            embed, upsert = EmbedRows(models), UpsertRows(stores, models.embedder.version)
             prepared = (prepare_one(prepare, row) for row in chain([first], rows))
             for batch in batches(prepared):
                 yield from upsert(embed(batch))

@@ -18,11 +18,24 @@ _DELIVERY_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
+class ModelNames:
+    """What a program must know of encoders that others run for it."""
+
+    embedding_model_version: str
+    lexical: LexicalEncoder
+
+
+@dataclass(frozen=True, slots=True)
 class Models:
     """The encoders, alike on the ingest and the query side."""
 
     embedder: Embedder
     lexical: LexicalEncoder
+
+    @property
+    def names(self) -> ModelNames:
+        """Name them."""
+        return ModelNames(self.embedder.version, self.lexical)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +53,14 @@ def build_models(settings: Settings, *, on_gpu: bool = False) -> Models:
     from adapters.onnx_embedder import OnnxEmbedder
 
     return Models(OnnxEmbedder.from_settings(settings, on_gpu=on_gpu), Bm25Encoder.from_settings(settings))
+
+
+def name_models(settings: Settings) -> ModelNames:
+    """Name the encoders that settings name, the dense one by its files alone: its session is 200 MB; raises Misconfigured."""
+    from adapters.bm25 import Bm25Encoder
+    from adapters.onnx_embedder import model_version
+
+    return ModelNames(model_version(settings), Bm25Encoder.from_settings(settings))
 
 
 def can_use_gpus() -> bool:
@@ -69,10 +90,10 @@ def open_catalog(settings: Settings) -> Iterator[IngestCatalog]:
         catalog.close()
 
 
-def open_stores(settings: Settings, catalog: IngestCatalog, models: Models) -> Stores:
-    """Open index and objects beside an open catalog, the index ready for the models' vectors."""
+def open_stores(settings: Settings, catalog: IngestCatalog, model_version: str, dimension: int) -> Stores:
+    """Open index and objects beside an open catalog, the index ready for a model's vectors."""
     index = build_index(settings)
-    patiently(lambda: index.ensure(models.embedder.version, models.embedder.dimension))
+    patiently(lambda: index.ensure(model_version, dimension))
     return Stores(catalog, index, build_objects(settings))
 
 

@@ -120,7 +120,7 @@ def data_session(settings: Settings) -> Iterator[None]:
 def _in_order_and_small() -> None:
     from ray.data import DataContext
 
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # what fails is raised, and told once
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.execution_options.preserve_order = True

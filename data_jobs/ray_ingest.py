@@ -12,8 +12,8 @@ import logging
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -28,7 +28,15 @@ from cortex.settings import Settings, settings
 from cortex.telemetry import event, setup_logging
 from data_jobs.checkpoint import Checkpoint, Part, checkpoint_folder
 from data_jobs.ingest import build_load
-from data_jobs.parts import Models, Stores, build_models, deliver_queued, open_catalog, open_stores
+from data_jobs.parts import (
+    Stores,
+    build_index,
+    build_models,
+    deliver_queued,
+    name_models,
+    open_catalog,
+    open_stores,
+)
 from data_jobs.portions import Portion, portions, windows
 from data_jobs.ray_cluster import connect, data_session, require_ray
 from data_jobs.ray_pools import Pools, choose_pools
@@ -49,11 +57,13 @@ def ray_ingest(
     """Load one source in the running Ray; raises Unavailable when none runs, else as `data_jobs.ingest.ingest`."""
     require_ray(settings)
     with source_lock(settings, config.source_id), open_catalog(settings) as catalog:
-        models = build_models(settings)
+        models = name_models(settings)
         load = build_load(settings, config, models, allows_empty=allows_empty, on_progress=on_progress)
-        stores = partial(open_stores, settings, catalog, models)
+        stores = partial(open_stores, settings, catalog, models.embedding_model_version)
         folder = checkpoint_folder(settings, config.source_id, load.recipe, load.embedding_model_version)
-        report = SyncRun(load, catalog).run(RayWork(Job(settings, config, folder), stores, models))
+        report = SyncRun(load, catalog).run(
+            RayWork(Job(settings, config, folder), stores, models.embedding_model_version)
+        )
         deliver_queued(settings)
     return report
 
@@ -61,10 +71,11 @@ def ray_ingest(
 class RayWork:
     """Does the heavy work in Ray. Connects when the first document needs it: an unchanged source never does."""
 
-    def __init__(self, job: Job, open_stores: Callable[[], Stores], models: Models) -> None:
+    def __init__(self, job: Job, open_stores: Callable[[int], Stores], model_version: str) -> None:
         self._job = job
         self._open_stores = open_stores
-        self._models = models
+        self._model_version = model_version
+        self._upsert: UpsertRows | None = None
         self._checkpoint = Checkpoint(job.folder)
         self._is_noted = False
 
@@ -75,13 +86,10 @@ class RayWork:
             pools = choose_pools(self._job.settings)
             prepared = self._begin()
             with data_session(self._job.settings), ThreadPoolExecutor(1) as beside:
-                upsert = beside.submit(self._open_upsert)  # while actors start
+                beside.submit(build_index, self._job.settings)  # a second of imports, while actors start
                 for window in windows(portions(chain([first], rows), prepared)):
-                    yield from self._settled(window, pools, upsert)
+                    yield from self._settled(window, pools)
         self._checkpoint.clear()
-
-    def _open_upsert(self) -> UpsertRows:
-        return UpsertRows(self._open_stores(), self._models)
 
     def _begin(self) -> dict[tuple[str, str], Part]:
         prepared = self._checkpoint.open()
@@ -89,9 +97,7 @@ class RayWork:
         self._checkpoint.settle(0)
         return prepared
 
-    def _settled(
-        self, window: list[Portion], pools: Pools, upsert: Future[UpsertRows]
-    ) -> Iterator[Row | None]:
+    def _settled(self, window: list[Portion], pools: Pools) -> Iterator[Row | None]:
         """Write each portion when all its pieces are embedded, in order, and drop its part."""
         with closing(self._embedded(window, pools)) as pieces:
             for portion in window:
@@ -100,7 +106,8 @@ class RayWork:
                     yield None
                     part = next(pieces)
                 assert part.name == portion.name  # Ray Data keeps the order that it is told to keep
-                yield from upsert.result()(self._checkpoint.complete(part, portion.rows))
+                assert self._upsert is not None  # the first piece has opened it
+                yield from self._upsert(self._checkpoint.complete(part, portion.rows))
                 self._checkpoint.settle(portion.first + len(portion.rows))
                 self._checkpoint.drop(part)
             deque(pieces, maxlen=0)  # lets Ray Data see its end, and release its actors
@@ -118,9 +125,27 @@ class RayWork:
             .map_batches(PreparePortions, batch_size=1, **_pool(self._job, pools.n_prepare))
             .map_batches(EmbedPieces, batch_size=1, **_pool(self._job, pools.n_embed, pools.gpu_share))
         )
-        for piece in pieces.iter_rows():
-            self._note_device(bool(piece["is_on_gpu"]), pools)
-            yield Part(piece["name"], int(piece["n_pieces"]))
+        with self._diagnosed():
+            for piece in pieces.iter_rows():
+                self._note_device(bool(piece["is_on_gpu"]), pools)
+                self._open(int(piece["dimension"]))
+                yield Part(piece["name"], int(piece["n_pieces"]))
+
+    def _open(self, dimension: int) -> None:
+        """Open the stores once it is known what goes there: only those who embed have the model open."""
+        if self._upsert is None:
+            self._upsert = UpsertRows(self._open_stores(dimension), self._model_version)
+
+    @contextmanager
+    def _diagnosed(self) -> Iterator[None]:
+        """Where actors do not start, say why: a model that cannot be opened there cannot be opened here."""
+        import ray
+
+        try:
+            yield
+        except ray.exceptions.RayError:
+            build_models(self._job.settings)
+            raise
 
     def _note_device(self, is_on_gpu: bool, pools: Pools) -> None:
         """Say once that a worker holds a GPU and cannot use it; its own log says more."""

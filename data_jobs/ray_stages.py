@@ -91,17 +91,18 @@ class EmbedPieces:
         self._checkpoint, self._attempts = Checkpoint(job.folder), job.attempts
         gpus = held_gpus()
         models = build_models(job.settings, on_gpu=bool(gpus))
-        self._is_on_gpu = models.embedder.is_on_gpu
+        self._is_on_gpu, self._dimension = models.embedder.is_on_gpu, models.embedder.dimension
         event("embedder.opened", gpus=gpus, is_on_gpu=self._is_on_gpu)
         self._embed = EmbedRows(models)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Return the batch as it came and where it was embedded, once all its vectors are on disk."""
+        """Return the batch as it came, where and into how many dimensions it was embedded, once all vectors are on disk."""
         for name, number, n_pieces in zip(batch["name"], batch["piece"], batch["n_pieces"], strict=True):
             part = Part(str(name), int(n_pieces))
             if part.n_pieces and not self._checkpoint.is_embedded(part, int(number)):
                 self._checkpoint.save_vectors(part, int(number), self._embedded(part, int(number)))
-        return {**batch, "is_on_gpu": [self._is_on_gpu] * len(batch["name"])}
+        n_pieces = len(batch["name"])
+        return {**batch, "is_on_gpu": [self._is_on_gpu] * n_pieces, "dimension": [self._dimension] * n_pieces}
 
     def _embedded(self, part: Part, number: int) -> Embedded:
         rows = _by_document(self._checkpoint.piece(part, number))

@@ -60,12 +60,12 @@ def load_some(given: Settings, config: SourceConfig, models: Models, waiting: It
     """Load what some pushes name; the caller holds the source's lock."""
     ids = frozenset(external_id for push in waiting for external_id in push.changed_ids)
     with open_catalog(given) as catalog, ParseStage(given) as parse:
-        load = build_load(given, config, models, allows_empty=False, on_progress=lambda counts: None)
+        load = build_load(given, config, models.names, allows_empty=False, on_progress=lambda counts: None)
         connector = load.connector
         if EVERYTHING not in ids and isinstance(connector, Refetcher):
             some = SomeItems(connector, connector, sorted(ids))
             load = replace(load, connector=some, allows_empty=True, only=ids)
-        stores = partial(open_stores, given, catalog, models)
+        stores = partial(open_stores, given, catalog, models.embedder.version, models.embedder.dimension)
         report = SyncRun(load, catalog).run(LocalWork(given, connector, parse, stores, models))
     deliver_queued(given)
     return report

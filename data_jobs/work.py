@@ -56,8 +56,8 @@ class EmbedRows:
 class UpsertRows:
     """Writes embedded documents and returns them without their load."""
 
-    def __init__(self, stores: Stores, models: Models) -> None:
-        self._upsert = UpsertStage(stores.catalog, stores.index, models.embedder.version)
+    def __init__(self, stores: Stores, embedding_model_version: str) -> None:
+        self._upsert = UpsertStage(stores.catalog, stores.index, embedding_model_version)
 
     def __call__(self, rows: list[Row]) -> list[Row]:
         """Write the documents that go on; a document that a store refuses fails alone."""

@@ -167,7 +167,7 @@ async def _judge_all(
 ) -> Findings:
     models = build_models(settings)
     with open_catalog(settings) as catalog, ParseStage(settings) as parse:
-        stores = open_stores(settings, catalog, models)
+        stores = open_stores(settings, catalog, models.embedder.version, models.embedder.dimension)
         async with open_parts(settings) as parts:
             judge = PermissionJudge(settings, parts, stores, models, parse)
             for number, seed in enumerate(seeds, 1):

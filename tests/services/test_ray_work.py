@@ -6,6 +6,7 @@ That GPU is a number which Ray was told: all compute on the CPU, and have to say
 from __future__ import annotations
 
 import json
+import shutil
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from adapters.onnx_embedder import built_in_files
 from cortex.settings import Settings
 from tests.services.homes import Ran, ScratchHome
 from tests.twins.slack_workspace import TOKEN, Workspace
@@ -86,3 +88,17 @@ def test_ray_stores_the_same_documents_by_workers_that_hold_a_gpu(
         "model.without_gpu"
     ]
     assert [(event["gpus"], event["is_on_gpu"]) for event in embedders(home)] == [(["0"], False)]
+
+
+def test_a_model_that_no_worker_can_open_is_told_in_one_error(home: ScratchHome, tmp_path: Path) -> None:
+    """With its code and nothing of Ray's own words, though only the workers open it."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.onnx").write_bytes(b"no model")
+    shutil.copyfile(built_in_files().tokenizer, tmp_path / "model" / "tokenizer.json")
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "page.md").write_text("A page.\n")
+    broken = {"CORTEX_EMBEDDING_MODEL": str(tmp_path / "model"), "CORTEX_TENANT_ID": uuid.uuid4().hex}
+    theirs = replace(home, extra_env={**home.extra_env, **broken})
+    ran = theirs.cortex("ingest", "files", str(tmp_path / "pages"))
+    assert (ran.code, ran.document["error"]["code"]) == (8, "model.invalid"), ran.stderr
+    assert "Traceback" not in ran.stderr

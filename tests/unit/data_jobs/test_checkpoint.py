@@ -62,6 +62,7 @@ class Bench:
         actor = EmbedPieces.__new__(EmbedPieces)
         actor._checkpoint, actor._attempts = self.checkpoint, self.job.attempts
         actor._embed, actor._is_on_gpu = EmbedRows(self.models), False
+        actor._dimension = self.models.embedder.dimension
         return actor
 
     def embed_all(self) -> None:

@@ -57,7 +57,11 @@ class World:
             "acme", source_id("acme", "files", name), "files", name, collection, {"root": name}
         )
         return build_load(
-            self.settings, config, self.models, allows_empty=allows_empty, on_progress=lambda counts: None
+            self.settings,
+            config,
+            self.models.names,
+            allows_empty=allows_empty,
+            on_progress=lambda counts: None,
         )
 
     @property

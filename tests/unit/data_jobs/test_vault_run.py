@@ -33,7 +33,9 @@ class Loads:
     def __call__(self) -> IngestReport:
         models = Models(HashingEmbedder(), Bm25Encoder.from_settings(self.settings))
         config = vault_source(self.settings, self.root, Naming("notes", "default"))
-        load = build_load(self.settings, config, models, allows_empty=False, on_progress=lambda counts: None)
+        load = build_load(
+            self.settings, config, models.names, allows_empty=False, on_progress=lambda counts: None
+        )
         work = LocalWork(self.settings, load.connector, self.parse, lambda: self.stores, models)
         return SyncRun(load, self.catalog).run(work)
 
