@@ -52,6 +52,12 @@ _NOT_OURS = frozenset(
         "method_not_supported_for_channel_type",
     }
 )
+_PASSING = frozenset(
+    {
+        *("internal_error", "fatal_error", "service_unavailable", "request_timeout"),
+        *("accesslimited", "team_added_to_org"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +138,8 @@ class SlackApi:
         """Call a method and return its answer.
 
         Raises NotFound for a channel that the token cannot read, Misconfigured for a token that Slack refuses, Busy
-        or Unavailable when Slack stays busy or down.
+        or Unavailable when Slack stays busy or down, and Corrupt for any other error: asking again would not help, and
+        what it is said of may still exist.
         """
         bucket = self._bucket(method)
         problem: CortexError = Unavailable(f"Slack's {method} did not answer", code="slack.unavailable")
@@ -192,4 +199,6 @@ def _refusal(method: str, error: str) -> CortexError:
     if error in _REFUSED:
         hint = "check CORTEX_SLACK_TOKEN and the app's scopes: docs/reference/connectors.md"
         return Misconfigured(f"Slack's {method} says {error}", code="slack.refused", hint=hint)
-    return Unavailable(f"Slack's {method} says {error}", code="slack.unavailable")
+    if error in _PASSING:
+        return Unavailable(f"Slack's {method} says {error}", code="slack.unavailable")
+    return Corrupt(f"Slack's {method} says {error}", code="slack.unexpected", says=error)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ from data_jobs.rows import LASTING_FAILURES, Row
 
 # A few seconds of one core: what a killed worker repeats, and how unevenly two of them may end.
 CHUNKS_PER_PIECE = 32
+# What `checkpoint_folder` names; nothing else beside a checkpoint is ever deleted.
+_OURS = re.compile(r"\w+-[0-9a-f]{8}")
 _VECTORS = pa.schema(
     [
         ("chunk_id", pa.string()),
@@ -102,7 +105,7 @@ class Checkpoint:
         """Make the folder, forget what other recipes left, and find what is prepared, by (external_id, fingerprint)."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for other in self._folder.parent.iterdir():
-            if other != self._folder:
+            if other != self._folder and _OURS.fullmatch(other.name):
                 shutil.rmtree(other, ignore_errors=True)
         for unfinished in self._folder.glob("*.tmp"):
             unfinished.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from data_jobs.parts import (
     build_models,
     deliver_queued,
     open_catalog,
-    open_stores,
+    open_stores_for,
 )
 from data_jobs.rows import Row
 from data_jobs.run import Counts, IngestReport, Load, SyncRun
@@ -38,9 +38,7 @@ def ingest(
         models = build_models(settings)
         load = build_load(settings, config, models.names, allows_empty=allows_empty, on_progress=on_progress)
         with ParseStage(settings) as parse:
-            stores = partial(
-                open_stores, settings, catalog, models.embedder.version, models.embedder.dimension
-            )
+            stores = partial(open_stores_for, models, settings, catalog)
             report = SyncRun(load, catalog).run(LocalWork(settings, load.connector, parse, stores, models))
         deliver_queued(settings)
     return report

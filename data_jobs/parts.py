@@ -97,6 +97,11 @@ def open_stores(settings: Settings, catalog: IngestCatalog, model_version: str, 
     return Stores(catalog, index, build_objects(settings))
 
 
+def open_stores_for(models: Models, settings: Settings, catalog: IngestCatalog) -> Stores:
+    """Open the stores, the index ready for the vectors of models that this process runs itself."""
+    return open_stores(settings, catalog, models.embedder.version, models.embedder.dimension)
+
+
 def require(url: str, engine: str) -> None:
     """Raise Misconfigured when an engine has no URL, saying how to get one."""
     if not url:

@@ -24,7 +24,7 @@ from cortex.ports.ingest import Push
 from cortex.settings import Settings, settings
 from cortex.telemetry import event, setup_logging
 from data_jobs.ingest import LocalWork, build_load
-from data_jobs.parts import Models, build_models, deliver_queued, open_catalog, open_stores
+from data_jobs.parts import Models, build_models, deliver_queued, open_catalog, open_stores_for
 from data_jobs.run import IngestReport, SyncRun
 from data_jobs.source_lock import source_lock
 from data_jobs.stages.parse import ParseStage
@@ -65,7 +65,7 @@ def load_some(given: Settings, config: SourceConfig, models: Models, waiting: It
         if EVERYTHING not in ids and isinstance(connector, Refetcher):
             some = SomeItems(connector, connector, sorted(ids))
             load = replace(load, connector=some, allows_empty=True, only=ids)
-        stores = partial(open_stores, given, catalog, models.embedder.version, models.embedder.dimension)
+        stores = partial(open_stores_for, models, given, catalog)
         report = SyncRun(load, catalog).run(LocalWork(given, connector, parse, stores, models))
     deliver_queued(given)
     return report

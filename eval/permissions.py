@@ -17,7 +17,7 @@ from cortex.ports.ingest import IndexWriter
 from cortex.principals import Principal
 from cortex.settings import Settings
 from data_jobs.ingest import LocalWork
-from data_jobs.parts import Models, Stores, build_models, deliver_queued, open_catalog, open_stores
+from data_jobs.parts import Models, Stores, build_models, deliver_queued, open_catalog, open_stores_for
 from data_jobs.run import Load, SyncRun
 from data_jobs.stages.parse import ParseStage
 from eval.twin_index import physical_twin
@@ -167,7 +167,7 @@ async def _judge_all(
 ) -> Findings:
     models = build_models(settings)
     with open_catalog(settings) as catalog, ParseStage(settings) as parse:
-        stores = open_stores(settings, catalog, models.embedder.version, models.embedder.dimension)
+        stores = open_stores_for(models, settings, catalog)
         async with open_parts(settings) as parts:
             judge = PermissionJudge(settings, parts, stores, models, parse)
             for number, seed in enumerate(seeds, 1):

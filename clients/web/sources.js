@@ -30,6 +30,8 @@ async function refresh() {
   clearTimeout(timer);
   try {
     const { sources } = await call("GET", "/v1/sources");
+    const loading = (source) => source.run?.status === "running";
+    sources.sort((a, b) => loading(b) - loading(a));
     $("source-list").replaceChildren(...(sources.length ? sources.map(describe) : [el("li", { class: "none" }, "No source yet.")]));
   } catch (error) {
     $("source-problem").textContent = error.message;

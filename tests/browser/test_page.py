@@ -216,6 +216,24 @@ def test_an_operator_adds_a_folder_and_watches_it_load(open_page: OpenPage) -> N
     expect(dialog).to_contain_text("the PDF needs a password")
 
 
+def test_what_loads_is_listed_first(open_page: OpenPage) -> None:
+    """A load under way stands above what is done, wherever its name sorts, and a long name leaves its state in one line."""
+    page = open_page(ADA)
+    page.get_by_role("button", name="Sources").click()
+    dialog = page.get_by_role("dialog", name="Sources")
+    states = dialog.locator(".state")
+    for folder, n_sources in (("/srv/" + "handbook-" * 20, 1), ("/srv/zebra", 2)):
+        dialog.get_by_label("Add a folder of the server's machine").fill(folder)
+        dialog.get_by_role("button", name="Add").click()
+        expect(states).to_have_count(n_sources)
+        if n_sources == 1:
+            expect(states.first).to_have_text("succeeded", timeout=20_000)
+    expect(states).to_have_text(["running", "succeeded"])
+    expect(dialog.locator("strong").first).to_contain_text("zebra")
+    heights = [box["height"] for state in states.all() if (box := state.bounding_box())]
+    assert abs(heights[0] - heights[1]) < 1.0
+
+
 def test_questions_are_kept_on_the_device_only_if_wanted(open_page: OpenPage) -> None:
     """Recent questions live in memory; storage holds them only after the switch, and loses them with it."""
     page = open_page(ADA)

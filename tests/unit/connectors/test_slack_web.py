@@ -186,8 +186,9 @@ def test_methods_have_a_bucket_each_and_clients_share_it(workspace: Workspace, c
         ({"errors": {"auth.test": "token_revoked"}}, Misconfigured, "slack.refused"),
         ({"errors": {"users.list": "missing_scope"}}, Misconfigured, "slack.refused"),
         ({"errors": {"conversations.list": "fatal_error"}}, Unavailable, "slack.unavailable"),
+        ({"errors": {"conversations.list": "invalid_arguments"}}, Corrupt, "slack.unexpected"),
     ],
-    ids=["always-busy", "down", "revoked", "scope", "broken"],
+    ids=["always-busy", "down", "revoked", "scope", "broken", "unexpected"],
 )
 def test_what_does_not_pass_stops_the_listing(
     workspace: Workspace, setup: dict[str, object], error: type[CortexError], code: str
@@ -199,6 +200,21 @@ def test_what_does_not_pass_stops_the_listing(
         items(web(workspace))
     assert caught.value.error_code == code
     assert TOKEN not in f"{caught.value.message} {caught.value.hint}"
+
+
+@pytest.mark.parametrize("error", ["file_not_found", "unknown_method", "an error of tomorrow"])
+def test_an_error_that_does_not_pass_is_said_at_once(
+    workspace: Workspace, clock: FakeClock, error: str
+) -> None:
+    """What asking again cannot change is asked once, and is no outage; nor does it say that a channel is gone."""
+    workspace.errors["files.info"] = error
+    api = SlackApi(workspace.url, TOKEN)
+    with pytest.raises(Corrupt) as caught:
+        api.call("files.info", file="F0PLAN")
+    api.close()
+    assert (caught.value.error_code, caught.value.fields["says"]) == ("slack.unexpected", error)
+    assert clock.slept == []
+    assert [call for call in workspace.calls if "files.info" in str(call)] == workspace.calls
 
 
 def test_a_hiccup_is_tried_again(workspace: Workspace) -> None:

@@ -142,11 +142,14 @@ def test_the_next_run_finds_what_is_prepared(bench: Bench) -> None:
 
 
 def test_another_recipe_starts_afresh(bench: Bench) -> None:
-    """Opening the folder of another recipe deletes what this one left; settling all deletes everything."""
+    """Opening the folder of another recipe deletes what this one left, and nothing else; settling all deletes everything."""
     bench.checkpoint.save("part", bench.prepared())
-    other = Checkpoint(bench.job.folder.with_name("other"))
+    neighbour = bench.job.folder.with_name("somebody-elses")
+    neighbour.mkdir()
+    other = Checkpoint(bench.job.folder.with_name("other-0123abcd"))
     assert other.open() == {}
     assert not bench.job.folder.exists()
+    assert neighbour.exists(), "what no checkpoint is called stays"
     other.clear()
     assert not bench.job.folder.parent.exists()
 
