@@ -89,6 +89,9 @@ def test_every_earlier_version_with_data_comes_up_to_this_one(home_engines: Sett
         if version >= 8:
             people = "SELECT user_id, removed_at IS NULL, readmitted_at IS NULL FROM users ORDER BY 1"
             assert rows(old, people) == [("ann", True, True), ("zed", False, True), ("zoe", True, False)]
+        if version >= 9:
+            banded = "SELECT document_id FROM versions WHERE bands && '{8}'::bigint[]"
+            assert rows(old, banded) == [("d1",)]
         if version >= 1:
             n = int(version >= 5)
             assert rows(old, "SELECT n_edges, n_names FROM versions") == [(n, n)]
