@@ -57,6 +57,10 @@ class Settings(BaseSettings):
     placement: Literal["fused", "staged"] = Field(
         default="fused", description="one deployment, or one per stage"
     )
+    serve_config: Path | None = Field(
+        default=None,
+        description="your own serve_apps/placements.yaml: replicas, GPUs, queues and time limits of every deployment",
+    )
     tenant_id: str = Field(default="default", description="the tenant of tokens from the local issuer")
     oidc_issuers: str = Field(
         default="", description="comma-separated issuer=path-to-JWKS-file pairs that may sign tokens"

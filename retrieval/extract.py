@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,8 @@ from numpy.typing import NDArray
 
 from cortex.errors import CortexError
 from cortex.evidence import AnswerEvent, Fragment
-from cortex.ports.models import Embedder, LexicalEncoder
+from cortex.ports.models import LexicalEncoder
+from cortex.ports.query import QuestionEmbedder
 from retrieval.cite import cite
 from retrieval.draft import Draft
 from retrieval.resemble import fold, resemblance, shingles
@@ -44,7 +44,7 @@ class Extract:
 @step("extract")
 async def extract(
     run: Run,
-    embedder: Embedder | None,
+    embedder: QuestionEmbedder | None,
     lexical: LexicalEncoder,
     text: str,
     fragments: Sequence[Fragment],
@@ -67,7 +67,11 @@ async def extract(
 
 
 async def quote(
-    run: Run, embedder: Embedder | None, lexical: LexicalEncoder, draft: Draft, fragments: Sequence[Fragment]
+    run: Run,
+    embedder: QuestionEmbedder | None,
+    lexical: LexicalEncoder,
+    draft: Draft,
+    fragments: Sequence[Fragment],
 ) -> list[AnswerEvent]:
     """Write the extracted answer into the draft; behind an answer that broke off, say that it did.
 
@@ -105,13 +109,13 @@ def _prior(lexical: LexicalEncoder, text: str, found: Sequence[Extract]) -> NDAr
 
 
 async def _cosines(
-    run: Run, embedder: Embedder | None, text: str, found: Sequence[Extract]
+    run: Run, embedder: QuestionEmbedder | None, text: str, found: Sequence[Extract]
 ) -> NDArray[np.float32]:
     if embedder is None:
         return np.zeros(len(found), dtype=np.float32)
     try:
-        asked = await asyncio.to_thread(embedder.embed_queries, [text])
-        rows = await asyncio.to_thread(embedder.embed_documents, [each.sentence for each in found])
+        asked = await embedder.embed_queries([text])
+        rows = await embedder.embed_documents([each.sentence for each in found])
     except CortexError as error:
         run.degrade(
             "extract", "embedder.failed", f"Sentences were picked by words alone ({error.error_code})."

@@ -5,8 +5,8 @@ the numbers are its budget on one machine in milliseconds, before generation.
 
     step        what it does                                                        p50   p95   p99
     permit      who asks: access profiles, and the token checks must be as fresh as   3    10    25
-    understand  query shape -> lanes and weights, no model                            0     0     1
-    embed       the question for each lane, at the same time as permit               20   120   250
+    understand  query shape -> lanes and weights, no model; while permit runs         0     0     1
+    embed       the question for each lane; while permit runs                        20   120   250
     search      dense and BM25 under the permit's filter, fused by the index         27    76   162
     recheck     the catalog's current rows, SpiceDB; refilled until enough            30    80   150
     rerank      a cross-encoder, only if configured                                  40   120   300
@@ -16,6 +16,9 @@ the numbers are its budget on one machine in milliseconds, before generation.
 
 From recheck on, everything is a function of what this reader may see and of nothing else. A lane that fails is named
 in `degraded`; permissions that cannot be checked close the search.
+
+Every step asks ports, never a place: in the fused placement they are objects of this process, in the staged one handles
+of deployments, and this file is the same in both.
 """
 
 from __future__ import annotations
@@ -25,8 +28,14 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from cortex.evidence import AnswerEvent, AnswerEventKind, Question, SearchResult
-from cortex.ports.models import Embedder, Generator, LexicalEncoder, Reranker
-from cortex.ports.query import PermissionChecker, QueryCatalog, SearchIndex
+from cortex.ports.models import Generator, LexicalEncoder
+from cortex.ports.query import (
+    PassageReranker,
+    PermissionChecker,
+    QueryCatalog,
+    QuestionEmbedder,
+    SearchIndex,
+)
 from cortex.principals import Principal
 from retrieval.assemble import assemble
 from retrieval.draft import Draft
@@ -38,9 +47,9 @@ from retrieval.plan import Plan
 from retrieval.recheck import Reader, recheck
 from retrieval.rerank import rerank
 from retrieval.run import Run, together
-from retrieval.search import encode, search_lanes
+from retrieval.search import Probe, encode, search_lanes
 from retrieval.support import weigh_support
-from retrieval.understand import understand
+from retrieval.understand import LanePlan, Understanding
 from retrieval.wording import Wording
 
 
@@ -51,9 +60,10 @@ class Parts:
     catalog: QueryCatalog
     index: SearchIndex
     checker: PermissionChecker
-    embedder: Embedder
+    embedder: QuestionEmbedder
     lexical: LexicalEncoder
-    reranker: Reranker | None = None
+    understanding: Understanding
+    reranker: PassageReranker | None = None
     generator: Generator | None = None
     plan: Plan = field(default_factory=Plan)
 
@@ -98,11 +108,8 @@ async def answer(parts: Parts, principal: Principal, question: Question) -> Asyn
 async def _search(run: Run, parts: Parts, principal: Principal, question: Question) -> SearchResult:
     plan = parts.plan
     with run.timed("total"):
-        with run.timed("understand"):
-            lanes = understand(question, plan)
-        permitted, probe = await together(
-            permit(run, parts.catalog, principal),
-            encode(run, parts.embedder, parts.lexical, question, lanes),
+        permitted, (lanes, probe) = await together(
+            permit(run, parts.catalog, principal), _read(run, parts, question)
         )
         wording = Wording(parts.lexical, question.text)
         fusion = Fusion.of(lanes, plan, question.depth)
@@ -123,3 +130,10 @@ async def _search(run: Run, parts: Parts, principal: Principal, question: Questi
         timings_ms=run.timings(),
         trace_id=run.trace_id,
     )
+
+
+async def _read(run: Run, parts: Parts, question: Question) -> tuple[LanePlan, Probe]:
+    """Understand a question, and encode it for the lanes that it needs."""
+    with run.timed("understand"):
+        lanes = await parts.understanding.understand(question)
+    return lanes, await encode(run, parts.embedder, parts.lexical, question, lanes)

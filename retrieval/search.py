@@ -6,17 +6,16 @@ that should have run fails, the search fails: an engine that is down never looks
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cortex.chunks import SparseVector
-from cortex.errors import CortexError, InputError, TimedOut, Unavailable
+from cortex.errors import Busy, CortexError, InputError, TimedOut, Unavailable
 from cortex.evidence import Candidate, Filters, Question
-from cortex.ports.models import Embedder, LexicalEncoder
-from cortex.ports.query import IndexQuery, SearchIndex
+from cortex.ports.models import LexicalEncoder
+from cortex.ports.query import IndexQuery, QuestionEmbedder, SearchIndex
 from cortex.principals import Permit
 from retrieval.fuse import Fusion, lane_length
 from retrieval.run import Run, step
@@ -36,9 +35,9 @@ class Probe:
 
 @step("embed")
 async def encode(
-    run: Run, embedder: Embedder, lexical: LexicalEncoder, question: Question, lanes: LanePlan
+    run: Run, embedder: QuestionEmbedder, lexical: LexicalEncoder, question: Question, lanes: LanePlan
 ) -> Probe:
-    """Encode a question for the lanes of its plan; the model runs in a thread, so that other requests go on."""
+    """Encode a question for the lanes of its plan. Raises Busy when the model has too much to do."""
     sparse = _encode_terms(run, lexical, question.text) if lanes.weight_bm25 else None
     dense = await _embed(run, embedder, question.text) if lanes.weight_dense else None
     if not lanes.weight_dense and "dense" in question.lanes:
@@ -62,9 +61,11 @@ def _encode_terms(run: Run, lexical: LexicalEncoder, text: str) -> SparseVector 
     return None
 
 
-async def _embed(run: Run, embedder: Embedder, text: str) -> NDArray[np.float32] | None:
+async def _embed(run: Run, embedder: QuestionEmbedder, text: str) -> NDArray[np.float32] | None:
     try:
-        rows = await asyncio.to_thread(embedder.embed_queries, [text])
+        rows = await embedder.embed_queries([text])
+    except Busy:
+        raise  # asked again in a moment, the question gets both lanes
     except CortexError as error:
         _note_failure(run, "dense", error)
         return None
@@ -110,7 +111,7 @@ class Pool:
         """Ask all lanes in one call; should that fail, each alone, so that one broken lane does not take the other."""
         try:
             return await self._index.search(query)
-        except TimedOut:
+        except (TimedOut, Busy):
             raise
         except CortexError as error:
             if query.dense is None or query.sparse is None:

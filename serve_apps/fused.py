@@ -1,11 +1,14 @@
-"""The query path as plain objects of one process: what one machine serves, and what each staged replica holds."""
+"""The query path as the HTTP layer asks it: the same functions over the same ports, whatever the ports lead to."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 
-from cortex.errors import NotFound
+import numpy as np
+from numpy.typing import NDArray
+
+from cortex.errors import NotFound, TimedOut, Unavailable
 from cortex.evidence import Answer, AnswerEvent, Filters, Hit, Question, SearchResult
 from cortex.ports.query import IndexQuery
 from cortex.principals import Permit, Principal
@@ -56,13 +59,23 @@ class FusedQueries:
         await self._parts.catalog.record_feedback(principal, answer_id, is_helpful, comment)
 
     async def ready(self) -> None:
-        """Embed, search, load and check for a principal who may see nothing; raises what the first failing part raises."""
+        """Embed, search, load and check for a principal who may see nothing; raises what the first failing part raises.
+
+        Without the embedding model, words alone are searched: questions are then answered so too, and say it.
+        """
         parts, nobody = self._parts, Principal("readiness", "readiness")
         token = await parts.catalog.permission_token()
         permit = Permit(nobody, _NO_PROFILE, 0, token)
-        dense = await asyncio.to_thread(parts.embedder.embed_queries, ["ready"])
-        sparse = parts.lexical.encode_query("ready")
-        candidates = await parts.index.search(IndexQuery(permit, dense[0], sparse, Filters(), limit=1))
+        dense, sparse = await self._dense("ready"), parts.lexical.encode_query("ready")
+        candidates = await parts.index.search(IndexQuery(permit, dense, sparse, Filters(), limit=1))
         await parts.catalog.hydrate(candidates, permit)
         await parts.checker.ping()
         await parts.checker.allowed(nobody, [_NO_DOCUMENT], token)
+
+    async def _dense(self, text: str) -> NDArray[np.float32] | None:
+        try:
+            rows = await self._parts.embedder.embed_queries([text])
+        except (Unavailable, TimedOut):
+            return None
+        row: NDArray[np.float32] = rows[0]
+        return row

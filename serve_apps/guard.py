@@ -65,7 +65,7 @@ class Guard:
             except CortexError as error:
                 await reply.refuse(error, scope, receive)
             except Exception as error:  # noqa: BLE001 - the program's outermost ring: nothing may leak to the caller
-                _log_unexpected(error)
+                log_unexpected(error)
                 await reply.refuse(Unexpected("unexpected"), scope, receive)
             finally:
                 self._finish(scope, reply, time.perf_counter() - started_s)
@@ -206,7 +206,7 @@ def _too_large(max_bytes: int) -> TooLarge:
     return TooLarge(f"the body is larger than {max_bytes} bytes", code="body.too_large")
 
 
-def _log_unexpected(error: Exception) -> None:
+def log_unexpected(error: Exception) -> None:
     """Log where an unforeseen error arose, and its type; its message may hold content and stays out."""
     frames = traceback.extract_tb(error.__traceback__)[-6:]
     places = [f"{frame.filename}:{frame.lineno}:{frame.name}" for frame in frames]

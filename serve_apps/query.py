@@ -1,49 +1,63 @@
-"""The Serve app: one deployment that holds the whole query path and the HTTP API (the fused placement).
+"""The Serve app of both placements: an ingress with the HTTP API, and in the staged one a deployment for each stage.
 
 `serve_apps.query:build` is its import path, here and in a cluster's Serve config.
 """
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from ray import serve
 from ray.serve import Application
+from ray.serve.handle import DeploymentHandle
 
-from cortex.errors import Misconfigured
-from cortex.settings import read_settings
-from cortex.telemetry import setup_logging
+from cortex.settings import Settings
 from serve_apps.http import make_app
-from serve_apps.tracing import setup_tracing
+from serve_apps.placements import Block, CallLimits, deployments_of, read_blocks
+from serve_apps.process import begin, settings_of
+from serve_apps.replica import StageReplica
+from serve_apps.service import Backend
 
 APP_NAME = "cortex"
-# Beyond the questions that the guard counts: pages, health checks and refusals must not wait in Serve's queue.
-_SPARE_REQUESTS = 64
+# Serve's own log stays small: the ingress writes one event per request itself.
+LOGGING = {"enable_access_log": False, "log_level": "WARNING"}
 
 
 class BuildArgs(BaseModel):
-    """What a Serve config may say. `backend` opens everything behind HTTP: `module:function` of the settings."""
+    """What a Serve config may say of the app.
 
+    `placement` is the setting when empty. `small`: one machine holds everything. `backend` opens everything behind HTTP
+    in the fused placement: `module:function` of the settings.
+    """
+
+    model_config = ConfigDict(extra="forbid")
     home: str = ""
+    placement: Literal["", "fused", "staged"] = ""
+    small: bool = False
     backend: str = "serve_apps.backend:open_backend"
 
 
 @serve.ingress()
 class Query:
-    """One replica: opens its backend, then answers HTTP."""
+    """One replica of the ingress: opens its backend, then answers HTTP. Without stages, it holds the whole path."""
 
-    async def __init__(self, home: str, backend: str) -> None:  # type: ignore[misc]  # Serve awaits it
-        if home:
-            os.environ["CORTEX_HOME"] = home
-        self._settings = read_settings()
-        setup_logging(self._settings.log_level)
-        setup_tracing(self._settings)
-        module, _, function = backend.partition(":")
-        self._backend = await getattr(import_module(module), function)(self._settings)
+    async def __init__(  # type: ignore[misc]  # Serve awaits it
+        self,
+        home: str,
+        backend: str,
+        stages: Mapping[str, DeploymentHandle[Any]] | None = None,
+        limits: Mapping[str, CallLimits] | None = None,
+    ) -> None:
+        self._settings = begin(home)
+        if stages:
+            self._backend = await _open_staged(self._settings, stages, limits or {})
+        else:
+            module, _, function = backend.partition(":")
+            self._backend = await getattr(import_module(module), function)(self._settings)
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         return make_app(self._backend, self._settings)
@@ -53,21 +67,31 @@ class Query:
             await self._backend.close()
 
 
+async def _open_staged(
+    settings: Settings, handles: Mapping[str, DeploymentHandle[Any]], limits: Mapping[str, CallLimits]
+) -> Backend:
+    from serve_apps.backend import open_staged_backend
+    from serve_apps.handles import StageClient
+
+    stages = {
+        name: StageClient(name, handle, limits.get(name, CallLimits())) for name, handle in handles.items()
+    }
+    return await open_staged_backend(settings, stages)
+
+
 def build(args: BuildArgs) -> Application:
     """Make the app for `serve.run` or a Serve config."""
-    settings = read_settings()
-    if settings.placement != "fused":
-        raise Misconfigured(
-            "this version serves the fused placement only",
-            code="placement.unknown",
-            hint="CORTEX_PLACEMENT=fused",
-        )
-    options: dict[str, Any] = {
-        "name": "query",
-        # The engines beside it do the work; on one machine a reserved core would be taken from bulk jobs.
-        "ray_actor_options": {"num_cpus": 0},
-        "max_ongoing_requests": settings.max_concurrent_requests + _SPARE_REQUESTS,
-        "graceful_shutdown_timeout_s": 5,
-        "logging_config": {"enable_access_log": False, "log_level": "WARNING"},
-    }
-    return serve.deployment(Query, **options).bind(args.home, args.backend)
+    settings = settings_of(args.home)
+    placement = args.placement or settings.placement
+    blocks = read_blocks(settings, placement, small=args.small)
+    ingress, *stages = deployments_of(placement)
+    return _deployment(Query, blocks[ingress]).bind(
+        args.home,
+        args.backend,
+        {name: _deployment(StageReplica, blocks[name]).bind(args.home, name) for name in stages},
+        {name: blocks[name].limits for name in stages},
+    )
+
+
+def _deployment(holds: type, block: Block) -> serve.Deployment:
+    return serve.deployment(holds, name=block.name, logging_config=LOGGING, **block.options)

@@ -23,7 +23,9 @@ from cortex.console import describe, write_document
 from cortex.errors import CortexError, Misconfigured, Unavailable
 from cortex.settings import Settings, read_settings
 from cortex.telemetry import event, setup_logging
-from serve_apps.query import APP_NAME, BuildArgs, build
+from serve_apps.capacity import refuse_impossible
+from serve_apps.placements import read_blocks
+from serve_apps.query import APP_NAME, LOGGING, BuildArgs, build
 
 # The supervisor ends an app that does not come up; these only keep a hand-started one from waiting for ever.
 _RAY_TIMEOUT_S = 300.0
@@ -50,14 +52,19 @@ def serve_until_told(settings: Settings, backend: str) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    # Beside an embedded Ray everything shares one machine.
+    is_small = bool(os.environ.get("CORTEX_RAY_TEMP_DIR"))
+    args = BuildArgs(home=str(settings.home), backend=backend, small=is_small)
+    blocks = read_blocks(settings, settings.placement, small=is_small)
     _connect(settings, stop)
     try:
+        refuse_impossible(blocks.values(), ray.cluster_resources())
         serve.start(
             proxy_location="HeadOnly",
             http_options={"host": settings.http_host, "port": settings.http_port},
-            logging_config={"enable_access_log": False, "log_level": "WARNING"},
+            logging_config=LOGGING,
         )
-        serve.run(build(BuildArgs(home=str(settings.home), backend=backend)), name=APP_NAME, route_prefix="/")
+        serve.run(build(args), name=APP_NAME, route_prefix="/")
         url = settings.http_url or f"http://{settings.http_host}:{settings.http_port}"
         _await_query(url, stop)
         if mark := os.environ.get("CORTEX_SERVE_READY_FILE"):

@@ -94,3 +94,20 @@ class PermissionChecker(Protocol):
 
     async def ping(self) -> None:
         """Raise ChecksUnavailable unless SpiceDB answers and is loaded."""
+
+
+class QuestionEmbedder(Protocol):
+    """A dense encoder as a question meets it: awaited, wherever the model runs."""
+
+    async def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed questions: float32[n, d], unit rows."""
+
+    async def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed passages: float32[n, d], unit rows, in the order given."""
+
+
+class PassageReranker(Protocol):
+    """A cross-encoder as a question meets it: awaited, wherever the model runs."""
+
+    async def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float32]:
+        """Score passages: float32[n], higher is better."""

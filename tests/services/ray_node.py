@@ -1,4 +1,5 @@
-"""A second node of a home's Ray on this machine: `python -m tests.services.ray_node HOST:PORT`; dies as a whole with its raylet.
+"""A second node of a home's Ray on this machine: `python -m tests.services.ray_node HOST:PORT [--gpus N]`; dies as a whole
+with its raylet. Its GPUs are a claim.
 
 Not `ray start`, which would give it an address that is not the loopback's, where no embedded head listens.
 """
@@ -20,7 +21,11 @@ def main() -> None:
     node: Any = import_module("ray._private.node")
     started = node.Node(
         parameters.RayParams(
-            gcs_address=sys.argv[1], node_ip_address="127.0.0.1", num_cpus=2, object_store_memory=80_000_000
+            gcs_address=sys.argv[1],
+            node_ip_address="127.0.0.1",
+            num_cpus=2,
+            num_gpus=int(sys.argv[3]) if "--gpus" in sys.argv else None,
+            object_store_memory=80_000_000,
         ),
         head=False,
         shutdown_at_exit=False,

@@ -13,6 +13,7 @@ from adapters.bm25 import Bm25Encoder
 from adapters.catalog.ingest import PostgresIngestCatalog
 from adapters.catalog.outbox import PostgresOutbox
 from adapters.catalog.query import PostgresQueryCatalog
+from adapters.in_threads import ThreadedEmbedder
 from adapters.onnx_embedder import OnnxEmbedder
 from adapters.qdrant import QdrantSearchIndex
 from adapters.qdrant_writer import QdrantIndexWriter
@@ -32,6 +33,7 @@ from data_jobs.rows import Row
 from data_jobs.stages.upsert import UpsertStage
 from retrieval.path import Parts, answer, search
 from retrieval.plan import Plan
+from retrieval.understand import ByRules
 from tests.databases import new_database
 
 pytestmark = [
@@ -86,6 +88,7 @@ class Engines:
     """The real parts of both sides, and the loop that the asynchronous ones live in."""
 
     parts: Parts
+    embedder: OnnxEmbedder
     catalog: PostgresIngestCatalog
     outbox: PostgresOutbox
     writer: SpiceDBWriter
@@ -108,7 +111,7 @@ class Engines:
 
     def store(self, name: str, acl: Acl, texts: Sequence[str]) -> str:
         """Store one document as ingest does; returns its id."""
-        row = _row(self.parts, name, acl, texts)
+        row = _row(self, name, acl, texts)
         self.upsert([row])
         assert row.document is not None
         return row.document.document_id
@@ -121,18 +124,18 @@ class Engines:
         drain(self.outbox, self.writer, self.index if with_index else None)
 
 
-def _row(parts: Parts, name: str, acl: Acl, texts: Sequence[str]) -> Row:
+def _row(engines: Engines, name: str, acl: Acl, texts: Sequence[str]) -> Row:
     own_id, sha256 = document_id(TENANT, SOURCE, name), sha256_hex("\n\n".join(texts).encode())
     document = Document(own_id, TENANT, SOURCE, name, "files", name, "text/plain", sha256, f"file:///{name}")
     start, chunks = 0, []
     for ordinal, text in enumerate(texts):
         end = start + len(text.encode())
-        own_chunk_id = chunk_id(own_id, sha256, ordinal, parts.embedder.version)
+        own_chunk_id = chunk_id(own_id, sha256, ordinal, engines.embedder.version)
         anchor = Anchor("line", ordinal + 1, ordinal + 1)
         chunks.append(Chunk(own_chunk_id, own_id, ordinal, text, f"{name}\n{text}", start, end, anchor))
         start = end + 2
-    dense = parts.embedder.embed_documents([chunk.embed_text for chunk in chunks])
-    sparse = [parts.lexical.encode_document(chunk.embed_text) for chunk in chunks]
+    dense = engines.embedder.embed_documents([chunk.embed_text for chunk in chunks])
+    sparse = [engines.parts.lexical.encode_document(chunk.embed_text) for chunk in chunks]
     vectors = tuple(ChunkVectors(row, words) for row, words in zip(dense, sparse, strict=True))
     return Row(
         Item(name, "text/plain"), acl, "", content_sha256=sha256, document=document, chunks=tuple(chunks), vectors=vectors
@@ -157,15 +160,16 @@ def engines(home_engines: Settings, empty_catalog: str) -> Iterator[Engines]:
             catalog=query,
             index=QdrantSearchIndex(reading, exact_below=50_000, alias=TENANT),
             checker=checker,
-            embedder=embedder,
+            embedder=ThreadedEmbedder(embedder),
             lexical=Bm25Encoder.from_settings(home_engines),
+            understanding=ByRules(Plan.from_settings(home_engines)),
             plan=Plan.from_settings(home_engines),
         )
         loop.run(query.open())
         index.ensure(embedder.version, embedder.dimension)
         catalog.ensure_source(SourceConfig(TENANT, SOURCE, "files", "wiki"))
         upsert = UpsertStage(catalog, index, embedder.version)
-        yield Engines(parts, catalog, outbox, writer, index, upsert, loop)
+        yield Engines(parts, embedder, catalog, outbox, writer, index, upsert, loop)
         for closing in (query.close(), checker.close(), reading.close()):
             loop.run(closing)
         for part in (catalog, outbox, writer, writing):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.bm25 import Bm25Encoder
+from adapters.in_threads import ThreadedEmbedder
 from cortex.chunks import Chunk, ChunkVectors, IndexPoint
 from cortex.documents import Acl, Anchor, Document, Grant, GrantKind
 from cortex.errors import ChecksUnavailable, CortexError
@@ -22,6 +23,7 @@ from cortex.ports.query import IndexQuery
 from cortex.principals import Permit, Principal
 from retrieval.path import Parts
 from retrieval.plan import Plan
+from retrieval.understand import ByRules
 from tests.twins.catalog import CatalogTwin
 from tests.twins.embedder import HashingEmbedder
 from tests.twins.index import MemoryIndex
@@ -69,8 +71,9 @@ class TwinWorld:
             catalog=_Catalog(self, catalog),
             index=_Index(self, index),
             checker=_Checker(self, permissions),
-            embedder=_Embedder(self),
+            embedder=ThreadedEmbedder(_Embedder(self)),
             lexical=LEXICAL,
+            understanding=ByRules(plan or Plan()),
             plan=plan or Plan(),
             **others,
         )

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapters.in_threads import ThreadedEmbedder
 from cortex.errors import Unavailable
 from retrieval.extract import extract
 from retrieval.follow_up import follow_ups
@@ -17,7 +18,8 @@ from tests.twins.query import LEXICAL, fragment
 
 async def pick(question: str, *texts: str, embedder: HashingEmbedder | None = None) -> list[tuple[int, str]]:
     fragments = [fragment(number, text) for number, text in enumerate(texts, start=1)]
-    extracts = await extract(Run(), embedder, LEXICAL, question, fragments)
+    model = ThreadedEmbedder(embedder) if embedder else None
+    extracts = await extract(Run(), model, LEXICAL, question, fragments)
     return [(each.fragment.number, each.sentence) for each in extracts]
 
 
@@ -73,7 +75,9 @@ async def test_a_failing_embedder_leaves_words() -> None:
             raise Unavailable("down")
 
     run = Run()
-    extracts = await extract(run, Broken(), LEXICAL, "kite", [fragment(1, "A red kite. A boat.")])
+    extracts = await extract(
+        run, ThreadedEmbedder(Broken()), LEXICAL, "kite", [fragment(1, "A red kite. A boat.")]
+    )
     assert extracts[0].sentence == "A red kite."
     assert [note.code for note in run.degraded] == ["embedder.failed"]
 

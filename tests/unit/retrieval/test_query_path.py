@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cortex.errors import ChecksUnavailable, Forbidden, InputError, TimedOut, Unavailable
+from adapters.in_threads import ThreadedReranker
+from cortex.errors import Busy, ChecksUnavailable, Forbidden, InputError, TimedOut, Unavailable
 from cortex.evidence import Question, SearchResult
 from retrieval.path import search
 from retrieval.plan import Plan
@@ -126,6 +127,15 @@ async def test_a_time_out_is_not_tried_again() -> None:
     assert world.calls["search"] == 1
 
 
+@pytest.mark.parametrize("call", ["embed", "search"])
+async def test_a_busy_part_makes_the_asker_wait_rather_than_get_less(call: str) -> None:
+    """A queue that is full is neither a broken lane nor asked again at once: the question comes back in a moment."""
+    world = TwinWorld({"a": ["red kite"]}, {"a": ANN}, failures={call: Busy("full")})
+    with pytest.raises(Busy):
+        await search(world.parts(), person("ann"), Question("kite"))
+    assert world.calls[call] == 1
+
+
 async def test_no_lane_at_all_is_unavailable() -> None:
     """A broken embedder and a question without terms leave no lane, and that is a failure."""
     world = TwinWorld({"a": ["red kite"]}, {"a": ANN}, failures={"embed": Unavailable("down")})
@@ -177,7 +187,9 @@ async def test_a_reranker_reads_only_what_may_be_seen() -> None:
         {"a": ANN, "b": ANN, "c": BOB},
         shown={"c": BOTH},
     )
-    result = await search(world.parts(reranker=_Reversing()), person("ann"), Question("red kite"))
+    result = await search(
+        world.parts(reranker=ThreadedReranker(_Reversing())), person("ann"), Question("red kite")
+    )
     assert seen(result) == ["b", "a"]
     assert not any("hidden" in passage for passage in _Reversing.passages)
 

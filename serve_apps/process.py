@@ -1,0 +1,24 @@
+"""How every process of the query side begins: its settings, its log, its traces."""
+
+from __future__ import annotations
+
+import os
+
+from cortex.settings import Settings, read_settings
+from cortex.telemetry import setup_logging
+from serve_apps.tracing import setup_tracing
+
+
+def settings_of(home: str) -> Settings:
+    """Read the settings of a home, or those of this process's environment when none is named."""
+    if home:
+        os.environ["CORTEX_HOME"] = home
+    return read_settings()
+
+
+def begin(home: str) -> Settings:
+    """Read the settings, and set up events and traces by them."""
+    settings = settings_of(home)
+    setup_logging(settings.log_level)
+    setup_tracing(settings)
+    return settings

@@ -1,0 +1,144 @@
+"""The staged placement under losses: replicas killed, a new version under load, a GPU that comes later. `-m slow`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from cluster.children import kill_all
+from serve_apps.config import serve_config
+from serve_apps.placements import STAGES
+from tests.services.homes import ScratchHome
+from tests.services.ray_home import wait_until
+from tests.services.staged_home import ASKED, PEOPLE, Askers, StagedHome, own_config, staged_home
+from tests.services.test_ray_nodes import kill_node
+
+pytestmark = [pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(900)]
+
+TWO = {"autoscaling_config": {"min_replicas": 2, "max_replicas": 2}}
+A_GPU = {"ray_actor_options": {"num_cpus": 0, "num_gpus": 1}}
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[StagedHome]:
+    """Two replicas of what is killed again and again, one of the rest."""
+    with staged_home(search=TWO, recheck=TWO) as made:
+        yield made
+
+
+@pytest.mark.parametrize("stage", ["search", "recheck", "permissions", "understanding"])
+def test_a_stage_replica_killed_under_load_fails_no_request(home: StagedHome, stage: str) -> None:
+    """Whether another replica takes over or the call waits for the new one, every question is answered."""
+    n_before = len(home.replicas(stage))
+    with Askers(home) as askers:
+        wait_until(lambda: askers.outcomes["found"] >= 8)
+        kill_all(home.replicas(stage)[:1])
+        n_found = askers.outcomes["found"]
+        wait_until(lambda: len(home.replicas(stage)) == n_before and askers.outcomes["found"] >= n_found + 20)
+    print(stage, dict(askers.outcomes), dict(askers.degraded))
+    assert set(askers.outcomes) == {"found"}
+
+
+def test_a_lost_embedding_replica_costs_the_dense_lane_at_most(home: StagedHome) -> None:
+    """With the only replica gone, questions wait for the new one or are answered by words and say so; none fails."""
+    with Askers(home) as askers:
+        wait_until(lambda: askers.outcomes["found"] >= 8)
+        kill_all(home.replicas("embedding"))
+        wait_until(lambda: bool(home.replicas("embedding")))
+        n_found = askers.outcomes["found"]
+        wait_until(lambda: askers.outcomes["found"] >= n_found + 20)
+    assert set(askers.outcomes) == {"found"}
+    wait_until(lambda: home.staged(PEOPLE[0], ASKED[0])["degraded"] == [])
+
+
+def test_a_new_version_drains_the_old_one(home: StagedHome) -> None:
+    """The whole app is replaced while people ask; new replicas start first, old ones finish what they hold."""
+    stages = ("ingress", *STAGES)
+    before = {each.pid for stage in stages for each in home.replicas(stage)}
+    document = serve_config(home.settings, "staged")
+    (application,) = document["applications"]
+    application["args"] |= {"home": str(home.settings.home)}
+    path = home.scratch.path / "new-version.yaml"
+    path.write_text(yaml.safe_dump(document))
+    with Askers(home) as askers:
+        wait_until(lambda: askers.outcomes["found"] >= 8)
+        deploy(home, path)
+        wait_until(lambda: not before & {each.pid for stage in stages for each in home.replicas(stage)})
+        n_found = askers.outcomes["found"]
+        wait_until(lambda: askers.outcomes["found"] >= n_found + 20)
+    print(dict(askers.outcomes), dict(askers.degraded))
+    assert set(askers.outcomes) == {"found"}
+
+
+def deploy(home: StagedHome, path: Path) -> None:
+    """Run `serve run` on a config in the home's Ray, as an operator does without a dashboard."""
+    env = {**home.scratch.env, **home.scratch.state.env}
+    command = [sys.executable, "-m", "ray.serve.scripts", "run", str(path), "--non-blocking"]
+    done = subprocess.run(
+        [*command, "--address", env["CORTEX_RAY_ADDRESS"]],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+# ---------------------------------------------------------------------------------------------- a GPU that is not there
+
+
+def test_a_cluster_without_gpus_that_is_asked_for_one_says_so(tmp_path: Path) -> None:
+    """`cortex up` ends with the reason instead of waiting for a GPU that never comes."""
+    config = own_config(tmp_path, embedding=A_GPU)
+    with scratch(tmp_path, config) as starting:
+        started_s = time.monotonic()
+        ran = starting.cortex("up")
+        assert ran.code != 0
+        assert "GPU" in str(ran.document), ran.document
+        assert time.monotonic() - started_s < 120
+
+
+def test_the_embedding_stage_grows_from_zero_when_a_gpu_comes() -> None:
+    """Until a node with a GPU joins, words alone answer and say so, in bounded time; afterwards both lanes do."""
+    from_zero = A_GPU | {"autoscaling_config": {"min_replicas": 0, "max_replicas": 1}}
+    with staged_home(embedding=from_zero) as home:
+        started_s = time.monotonic()
+        degraded = home.staged(PEOPLE[0], ASKED[0])["degraded"]
+        assert [each["part"] for each in degraded] == ["dense"]
+        assert time.monotonic() - started_s < 15
+        with node_with_gpu(home):
+            wait_until(lambda: home.staged(PEOPLE[0], ASKED[0])["degraded"] == [])
+            assert len(home.replicas("embedding")) <= 1
+
+
+@contextmanager
+def scratch(folder: Path, config: Path) -> Iterator[ScratchHome]:
+    made = ScratchHome(folder / "home", {"CORTEX_PLACEMENT": "staged", "CORTEX_SERVE_CONFIG": str(config)})
+    try:
+        yield made
+    finally:
+        if (made.path / "run" / "state.json").exists():
+            made.down()
+
+
+@contextmanager
+def node_with_gpu(home: StagedHome) -> Iterator[psutil.Process]:
+    """A second node of the home's Ray that says it has a GPU."""
+    env = home.scratch.state.env
+    command = [sys.executable, "-m", "tests.services.ray_node", env["CORTEX_RAY_ADDRESS"], "--gpus", "1"]
+    with subprocess.Popen(
+        command, env={**home.scratch.env, **env}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as program:
+        assert program.stdout is not None  # a pipe was asked for
+        try:
+            yield psutil.Process(int(program.stdout.readline()))
+        finally:
+            kill_node(program.pid)
