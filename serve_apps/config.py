@@ -17,6 +17,7 @@ from serve_apps.placements import Placement, explained, read_blocks, require_all
 from serve_apps.query import APP_NAME, LOGGING, BuildArgs
 
 IMPORT_PATH = "serve_apps.query:build"
+_READY: Mapping[str, Placement] = {"serve_apps.apps:fused": "fused", "serve_apps.apps:staged": "staged"}
 PORT = 8000
 
 
@@ -45,19 +46,13 @@ def check(document: object, where: str) -> Placement:
     try:
         ServeDeploySchema.model_validate(document)
         application = _application(document)
-        placement = BuildArgs.model_validate(application.get("args") or {}).placement
+        placement = _placement(application)
     except (ValueError, TypeError) as error:
         raise Misconfigured(
             f"{where} is no Serve config of Cortex: {explained(error)}",
             code="serve_config.invalid",
             hint="cortex serve-config",
         ) from error
-    if not placement:
-        raise Misconfigured(
-            f"{where} does not say which placement it deploys",
-            code="serve_config.invalid",
-            hint="args: {placement: staged}",
-        )
     require_all(placement, {each["name"]: each for each in application.get("deployments") or ()}, where)
     return placement
 
@@ -65,6 +60,15 @@ def check(document: object, where: str) -> Placement:
 def _application(document: object) -> Mapping[str, Any]:
     applications = document.get("applications") if isinstance(document, Mapping) else None
     for application in applications or ():
-        if application.get("import_path") == IMPORT_PATH:
+        if application.get("import_path") in (IMPORT_PATH, *_READY):
             return dict(application)
     raise ValueError(f"none of its applications has the import path {IMPORT_PATH}")
+
+
+def _placement(application: Mapping[str, Any]) -> Placement:
+    """Read which placement an application is: by its import path, as `serve build` writes it, or by its arguments."""
+    ready = _READY.get(application["import_path"])
+    placement = ready or BuildArgs.model_validate(application.get("args") or {}).placement
+    if not placement:
+        raise ValueError("it does not say `args: {placement: staged}`")
+    return placement

@@ -184,7 +184,7 @@ def _small(block: Block) -> Block:
 def _completed(block: Block, settings: Settings) -> Block:
     """Fill in what the file leaves out, and what settings decide: a stage without a model has no replica."""
     unsaid = {} if block.name == INGRESS["fused"] else _FOR_STAGES
-    options = {"backpressure_config": _TOO_MANY, **unsaid, **block.options}
+    options = {"backpressure_config": dict(_TOO_MANY), **unsaid, **block.options}
     if block.name in INGRESS.values():
         options.setdefault("max_ongoing_requests", settings.max_concurrent_requests + _SPARE_REQUESTS)
     if not is_configured(block.name, settings):

@@ -1,14 +1,17 @@
-"""The staged placement under losses: replicas killed, a new version under load, a GPU that comes later. `-m slow`."""
+"""The staged placement under losses: replicas killed, a new version under load, full queues, a GPU that comes later. `-m slow`."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 import yaml
@@ -106,17 +109,39 @@ def test_a_cluster_without_gpus_that_is_asked_for_one_says_so(tmp_path: Path) ->
         assert time.monotonic() - started_s < 120
 
 
-def test_the_embedding_stage_grows_from_zero_when_a_gpu_comes() -> None:
-    """Until a node with a GPU joins, words alone answer and say so, in bounded time; afterwards both lanes do."""
+@pytest.fixture(scope="module")
+def poor() -> Iterator[StagedHome]:
+    """An encoder that waits for a GPU, and a search stage that takes one question and lets one wait."""
     from_zero = A_GPU | {"autoscaling_config": {"min_replicas": 0, "max_replicas": 1}}
-    with staged_home(embedding=from_zero) as home:
-        started_s = time.monotonic()
-        degraded = home.staged(PEOPLE[0], ASKED[0])["degraded"]
-        assert [each["part"] for each in degraded] == ["dense"]
-        assert time.monotonic() - started_s < 15
-        with node_with_gpu(home):
-            wait_until(lambda: home.staged(PEOPLE[0], ASKED[0])["degraded"] == [])
-            assert len(home.replicas("embedding")) <= 1
+    one = {"max_ongoing_requests": 1, "max_queued_requests": 1}
+    with staged_home(embedding=from_zero, search=one) as made:
+        yield made
+
+
+def test_a_full_stage_answers_429_with_a_pause(poor: StagedHome) -> None:
+    """Whoever does not fit is told when to come back; nobody gets less than all or an error of another kind."""
+    with ThreadPoolExecutor(24) as pool:
+        replies = list(pool.map(lambda n: ask(poor, ASKED[n % len(ASKED)]), range(24)))
+    assert Counter(reply.status_code for reply in replies).keys() == {200, 429}
+    for reply in replies:
+        if reply.status_code == 429:
+            assert (reply.json()["code"], reply.headers["retry-after"]) == ("stage.busy", "1")
+
+
+def test_the_embedding_stage_grows_from_zero_when_a_gpu_comes(poor: StagedHome) -> None:
+    """Until a node with a GPU joins, words alone answer and say so, in bounded time; afterwards both lanes do."""
+    started_s = time.monotonic()
+    degraded = poor.staged(PEOPLE[0], ASKED[0])["degraded"]
+    assert [each["part"] for each in degraded] == ["dense"]
+    assert time.monotonic() - started_s < 15
+    with node_with_gpu(poor):
+        wait_until(lambda: poor.staged(PEOPLE[0], ASKED[0])["degraded"] == [])
+
+
+def ask(home: StagedHome, text: str) -> httpx.Response:
+    return httpx.post(
+        f"{home.url}/v1/search", json={"query": text}, headers=home.headers(PEOPLE[0]), timeout=60
+    )
 
 
 @contextmanager

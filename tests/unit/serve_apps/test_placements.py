@@ -196,6 +196,7 @@ def test_the_generated_config_is_serves_own_and_passes_the_check(
     document = serve_config(home, placement, small=small)
     again = yaml.safe_load(yaml.safe_dump(document, sort_keys=False))
     assert again == document
+    assert "&id" not in yaml.safe_dump(document)  # people edit it
     ServeDeploySchema.model_validate(again)
     assert check(again, "own.yaml") == placement
 
@@ -218,6 +219,13 @@ def agreed(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
         for word, value in ours.items()
         if word in theirs
     }
+
+
+def test_the_check_knows_what_serve_build_writes(home: Settings) -> None:
+    """Its import path is a ready-made app, and says which placement it is."""
+    document = serve_config(home, "staged")
+    document["applications"][0] |= {"import_path": "serve_apps.apps:staged", "args": {}}
+    assert check(document, "own.yaml") == "staged"
 
 
 @pytest.mark.parametrize("name", deployments_of("staged"))
