@@ -81,8 +81,10 @@ def _launch(place: Place) -> Launch:
         # Serve looks after its replicas, and its processes report figures, ten times a second: half of what idling costs.
         "RAY_SERVE_CONTROL_LOOP_INTERVAL_S": "0.5",
         "RAY_SERVE_METRICS_EXPORT_INTERVAL_MS": "5000",
+        # The default of 5 s, three times in a row, is too short for a machine under full load, as is the dashboard's of 60.
+        "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "30",
         "DASHBOARD_METRIC_PORT": str(place.port("ray_metrics")),
-        "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "180",  # the default of 60 is too short for a machine under full load
+        "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "180",
         **(_FAST_STAGES if place.settings.placement == "staged" else {}),
     }
     command = (sys.executable, "-m", "cluster.engines.ray_head", "start", "--head", "--block")

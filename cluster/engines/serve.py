@@ -44,6 +44,6 @@ ENGINE = Engine(
     depends_on=("postgres", "qdrant", "spicedb", "objects", "ray"),
     starts_early=True,  # its imports take as long as half of Ray's start
     bound_to=("ray",),
-    start_timeout_s=180.0,
+    start_timeout_s=300.0,  # in the staged placement seven processes and more import at once
     stop_timeout_s=20.0,
 )
