@@ -61,7 +61,8 @@ class Hit:
 class Fragment:
     """One piece of evidence as shown and cited: neighbouring hits of a document merged, near-duplicates removed.
 
-    `number` is the citation number, 1-based. `duplicate_of_ids` names the visible documents that say the same.
+    `number` is the citation number, 1-based. `byte_start` and `byte_end` span its hits in the document's body, half-open.
+    `duplicate_ids` names the visible documents that say the same.
     """
 
     fragment_id: str
@@ -69,6 +70,8 @@ class Fragment:
     hit: Hit
     text: str
     anchor: Anchor
+    byte_start: int
+    byte_end: int
     duplicate_ids: tuple[str, ...] = ()
 
 

@@ -98,6 +98,8 @@ def _number(passage: _Passage, number: int) -> Fragment:
         hit=passage.best,
         text="\n\n".join(hit.text for hit in passage.hits),
         anchor=_span([hit.anchor for hit in passage.hits]),
+        byte_start=passage.hits[0].byte_start,
+        byte_end=passage.hits[-1].byte_end,
         duplicate_ids=tuple(passage.duplicate_ids),
     )
 

@@ -160,7 +160,7 @@ def hit(chunk_id: str, text: str, *, document_id: str = "", ordinal: int = 0, **
 def fragment(number: int, text: str, **others: Any) -> Fragment:
     """A fragment of one hit."""
     source = hit(f"c{number}", text, **others)
-    return Fragment(source.chunk_id, number, source, text, source.anchor)
+    return Fragment(source.chunk_id, number, source, text, source.anchor, source.byte_start, source.byte_end)
 
 
 class _Embedder(HashingEmbedder):

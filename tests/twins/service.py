@@ -156,7 +156,15 @@ class TwinService:
         await asyncio.sleep(self.search_delay_s)
         hits = self._hits(principal, question)
         fragments = tuple(
-            Fragment(f"fragment-{each.chunk_id}", number, each, each.text, each.anchor)
+            Fragment(
+                f"fragment-{each.chunk_id}",
+                number,
+                each,
+                each.text,
+                each.anchor,
+                each.byte_start,
+                each.byte_end,
+            )
             for number, each in enumerate(hits[: question.k], start=1)
         )
         cosine = hits[0].lanes.dense_score if hits else None

@@ -57,13 +57,14 @@ async def test_which_duplicate_is_shown_depends_on_the_reader() -> None:
 
 
 def test_neighbouring_chunks_become_one_fragment_in_document_order() -> None:
-    """Chunks that follow each other are joined under the better one's identity, with the anchor of all."""
+    """Chunks that follow each other are joined under the better one's identity, with anchor and bytes of all."""
     second = hit("d#1", "second part", document_id="d", ordinal=1)
     first = hit("d#0", "first part", document_id="d", ordinal=0)
     (merged,) = assemble([second, hit("d#2", "third part", document_id="d", ordinal=2), first], 5)
     assert merged.text == "first part\n\nsecond part\n\nthird part"
     assert merged.fragment_id == "d#1"
     assert merged.anchor == Anchor("line", 1, 3)
+    assert (merged.byte_start, merged.byte_end) == (0, 29_998)
 
 
 def test_at_most_three_chunks_merge() -> None:
