@@ -87,6 +87,11 @@ class Settings(BaseSettings):
         default=2_000, description="longest question; longer ones are documents, not questions"
     )
     request_timeout_s: float = Field(default=30.0, description="a search that takes longer is given up")
+    fetch_page_chars: int = Field(
+        default=40_000,
+        ge=1,
+        description="characters of a document that an agent fetches at once, about 10,000 tokens; a longer one has pages",
+    )
 
     # Embedding
     embedding_model: str = Field(

@@ -35,7 +35,7 @@ SECURITY_HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_LIMITED = frozenset({"/v1/search", "/v1/answer"})
+_LIMITED = frozenset({"/v1/search", "/v1/answer", "/mcp"})
 _TRACE_CONTEXT = TraceContextTextMapPropagator()
 
 

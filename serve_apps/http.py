@@ -15,6 +15,7 @@ from serve_apps.metrics import Metrics
 from serve_apps.problems import MEDIA_TYPE, install, problem_kinds
 from serve_apps.routes import pushes
 from serve_apps.routes.health import health_routes
+from serve_apps.routes.mcp import mcp_routes
 from serve_apps.routes.pages import page_routes
 from serve_apps.routes.pushes import push_routes
 from serve_apps.routes.queries import query_routes
@@ -41,6 +42,7 @@ def make_app(backend: Backend, settings: Settings) -> FastAPI:
         redirect_slashes=False,
     )
     app.include_router(query_routes(backend.queries, identity, settings, metrics))
+    app.include_router(mcp_routes(backend.queries, identity, settings, metrics))
     app.include_router(session_routes(backend.queries, identity, settings))
     app.include_router(source_routes(backend.desk, identity))
     app.include_router(push_routes(backend.pushes))

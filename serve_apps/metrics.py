@@ -45,6 +45,9 @@ class Metrics:
             "cortex_degraded", "Parts that did not do their work", ["part", "code"], registry=self._registry
         )
         self._answers = Counter("cortex_answers", "Answers given", ["mode"], registry=self._registry)
+        self._tools = Counter(
+            "cortex_tool_calls", "Tools called by agents", ["tool", "code"], registry=self._registry
+        )
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count one finished request; `route` is the template, never the path, so that ids make no series."""
@@ -65,6 +68,10 @@ class Metrics:
     def answer(self, mode: str) -> None:
         """Count one answer: extractive, generated or abstained."""
         self._answers.labels(mode).inc()
+
+    def tool(self, name: str, code: str) -> None:
+        """Count one call of a tool that exists; `code` is that of its error, or `ok`."""
+        self._tools.labels(name, code).inc()
 
     def text(self) -> bytes:
         """Render everything in Prometheus' text format."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -99,17 +100,20 @@ def install(app: FastAPI) -> None:
 
 
 def _from_validation(error: Exception) -> CortexError:
-    """Name the first wrong field and the rule it breaks; never repeat what was sent."""
     if not isinstance(error, RequestValidationError):
         return InputError("the request cannot be used")
-    first = error.errors()[0]
+    return invalid_input(error.errors()[0])
+
+
+def invalid_input(first: Any, hint: str = "the shapes are in /docs") -> CortexError:
+    """Name the first wrong field that pydantic found, and the rule it breaks; never repeat what was sent."""
     if first["type"] == "json_invalid":
         return InputError("the body is not valid JSON", code="body.malformed")
     place = ".".join(str(part) for part in first["loc"] if part != "body")
     if first["type"] == "string_too_long" and place == "query":
         return TooLarge("the question is too long", code="query.too_large", hint="ask a shorter question")
     rule = "the pattern of this field" if first["type"] == "string_pattern_mismatch" else first["msg"]
-    return InputError(f"{place or 'body'}: {rule}", hint="the shapes are in /docs")
+    return InputError(f"{place or 'body'}: {rule}", hint=hint)
 
 
 def _from_http(error: Exception) -> CortexError:

@@ -1,9 +1,10 @@
-"""Server-sent events (the HTML standard's event streams): one response that stops its work when the reader leaves."""
+"""Server-sent events (the HTML standard's event streams), and work that stops when its reader leaves."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any
 
 from pydantic import BaseModel
 from starlette.responses import Response
@@ -48,6 +49,21 @@ class EventStream(Response):
     async def _pump(self, send: Send) -> None:
         async for piece in self._pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+
+async def while_connected(
+    work: Coroutine[Any, Any, None], receive: Receive, is_sent: Callable[[], bool]
+) -> None:
+    """Do the work; drop it if the client disconnects before everything is sent."""
+    task, gone = asyncio.create_task(work), asyncio.create_task(_until_gone(receive))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done() or is_sent():
+            await task
+    finally:
+        task.cancel()
+        gone.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
 
 
 async def _until_gone(receive: Receive) -> None:

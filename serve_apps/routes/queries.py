@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from cortex import api
 from cortex.errors import CortexError, TimedOut, TooLarge, Unavailable
-from cortex.evidence import Answer, AnswerEvent, AnswerEventKind, Question, SearchResult
+from cortex.evidence import Answer, AnswerEvent, AnswerEventKind, Hit, Question, SearchResult
 from cortex.principals import Principal
 from cortex.settings import Settings
 from cortex.telemetry import event, new_trace_id
@@ -34,11 +34,7 @@ def query_routes(
     @router.post("/search", response_model=api.SearchResponse, summary="Find evidence")
     async def search(request: api.SearchRequest, principal: Principal = asker) -> Response:
         """Hits and numbered evidence that the caller may see, best first, with why each one ranked."""
-        question = desk.question(request)
-        async with _within(settings.request_timeout_s, "search"):
-            result = await queries.search(principal, question)
-        metrics.search(result)
-        return _json(shapes.search_response(result))
+        return _json(shapes.search_response(await desk.search(principal, request)))
 
     @router.post("/answer", response_model=api.AnswerResponse, summary="Answer with citations")
     async def answer(body: api.AnswerRequest, request: Request, principal: Principal = asker) -> Response:
@@ -56,8 +52,7 @@ def query_routes(
     @router.get("/documents/{document_id}", response_model=api.DocumentResponse, summary="Open a document")
     async def document(document_id: str, principal: Principal = asker) -> Response:
         """The text of one document in chunks; 404 when it is unknown or not visible to the caller, alike."""
-        async with _within(settings.request_timeout_s, "document"):
-            return _json(shapes.document_response(await queries.document(principal, document_id)))
+        return _json(shapes.document_response(await desk.document(principal, document_id)))
 
     @router.post("/feedback", status_code=204, summary="Rate an answer")
     async def feedback(body: api.FeedbackRequest, principal: Principal = admitted) -> None:
@@ -68,7 +63,7 @@ def query_routes(
 
 
 class AnswerDesk:
-    """Runs one answer: begins it, streams or gathers it, and records it."""
+    """Answers questions for every surface: searches, opens documents; begins, streams or gathers an answer and records it."""
 
     def __init__(self, queries: QueryService, settings: Settings, metrics: Metrics) -> None:
         self._queries = queries
@@ -84,6 +79,19 @@ class AnswerDesk:
                 hint="ask a shorter question",
             )
         return shapes.question(request, new_trace_id())
+
+    async def search(self, principal: Principal, request: api.SearchRequest) -> SearchResult:
+        """Find evidence within the time limit."""
+        question = self.question(request)
+        async with _within(self._settings.request_timeout_s, "search"):
+            result = await self._queries.search(principal, question)
+        self._metrics.search(result)
+        return result
+
+    async def document(self, principal: Principal, document_id: str) -> list[Hit]:
+        """Load one document within the time limit."""
+        async with _within(self._settings.request_timeout_s, "document"):
+            return await self._queries.document(principal, document_id)
 
     async def begin(
         self, principal: Principal, question: Question
@@ -104,12 +112,21 @@ class AnswerDesk:
         events: AsyncIterator[AnswerEvent],
         result: SearchResult,
     ) -> api.AnswerResponse:
-        """Gather an answer to its end."""
+        """State a whole answer with everything it rests on."""
+        return shapes.answer_response(*await self.gather(principal, question, events, result))
+
+    async def gather(
+        self,
+        principal: Principal,
+        question: Question,
+        events: AsyncIterator[AnswerEvent],
+        result: SearchResult,
+    ) -> tuple[SearchResult, Answer, str]:
+        """Gather an answer to its end and record it: what it rests on, itself, and its id."""
         async for each in events:
             if each.kind is AnswerEventKind.DONE and each.answer is not None:
                 final = each.result or result
-                answer_id = await self._record(principal, question, final, each.answer)
-                return shapes.answer_response(final, each.answer, answer_id)
+                return final, each.answer, await self._record(principal, question, final, each.answer)
         raise Unavailable("the answer ended early", code="answer.incomplete")
 
     async def stream(

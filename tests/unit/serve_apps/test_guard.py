@@ -24,6 +24,7 @@ PATHS = {
     "/v1/session": {"get", "post", "delete"},
     "/v1/sources": {"get", "post"},
     "/v1/sources/{source_id}/events": {"post"},
+    "/mcp": {"post"},
     "/healthz": {"get"},
     "/readyz": {"get"},
     "/metrics": {"get"},
@@ -127,7 +128,7 @@ async def test_the_openapi_document_names_every_address(ada: httpx.AsyncClient) 
             assert "application/problem+json" in operation["responses"]["default"]["content"]
             assert "422" not in operation["responses"]
             is_signed_itself = path.endswith("/events")  # a push is proved by its source's own signature
-            assert ("security" in operation) == (path.startswith("/v1/") and not is_signed_itself)
+            assert ("security" in operation) == (path.startswith(("/v1/", "/mcp")) and not is_signed_itself)
     assert set(document["components"]["securitySchemes"]) == {"token", "session"}
     assert "text/event-stream" in document["paths"]["/v1/answer"]["post"]["responses"]["200"]["content"]
 

@@ -22,6 +22,7 @@ BODIES = {
     "/v1/feedback": {"answer_id": "answer-1", "helpful": True},
     "/v1/sources": {"path": "/srv/handbook"},
     "/v1/session": {"person": BEN},
+    "/mcp": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
 }
 # Signing out needs nobody's word.
 OPEN = {("DELETE", "/v1/session")}

@@ -1,0 +1,1 @@
+"""The tools that agents call: the query path in the shapes that MCP hosts expect."""
