@@ -27,8 +27,8 @@ from cortex.principals import Principal
 from cortex.settings import Settings
 from cortex.tokens import local_private_key, sign
 
-_CONNECT_TIMEOUT_S = 5.0
 _SILENCE_TIMEOUT_S = 120.0  # a model on a small machine may think this long between two words
+TIMEOUT = httpx.Timeout(_SILENCE_TIMEOUT_S, connect=5.0)
 _TOKEN_TTL_S = 300
 _BY_STATUS: dict[int, type[CortexError]] = {
     kind.status: kind
@@ -50,11 +50,11 @@ class Caller:
     """One connection to the API as one person."""
 
     def __init__(self, settings: Settings, user_id: str) -> None:
-        self._url = settings.http_url or f"http://{_reachable(settings.http_host)}:{settings.http_port}"
+        self._url = api_url(settings)
         self._client = httpx.Client(
             base_url=self._url,
-            headers={"authorization": f"Bearer {_token(settings, user_id)}"},
-            timeout=httpx.Timeout(_SILENCE_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S),
+            headers={"authorization": f"Bearer {bearer(settings, user_id)}"},
+            timeout=TIMEOUT,
             trust_env=False,  # a proxy for the internet is no way to this machine
         )
 
@@ -68,18 +68,21 @@ class Caller:
 
     def call(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Post and return the JSON document; raises the error that a problem document states."""
-        with self._reaching():
+        with reaching(self._url):
             response = self._client.post(path, json=body)
-            _raise_problem(response)
+            raise_problem(response)
             found: dict[str, Any] = response.json()
             return found
 
     def stream(self, path: str, body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Post and yield server-sent events as name and data; raises an `error` event's problem."""
-        with self._reaching(), self._client.stream("POST", path, json={**body, "stream": True}) as response:
+        with (
+            reaching(self._url),
+            self._client.stream("POST", path, json={**body, "stream": True}) as response,
+        ):
             if response.is_error:
                 response.read()
-            _raise_problem(response)
+            raise_problem(response)
             name = ""
             for line in response.iter_lines():
                 field, _, value = line.partition(": ")
@@ -91,23 +94,31 @@ class Caller:
                         raise _error(data)
                     yield name, data
 
-    @contextmanager
-    def _reaching(self) -> Iterator[None]:
-        try:
-            yield
-        except httpx.TimeoutException as error:
-            raise TimedOut(f"Cortex at {self._url} did not answer in time", hint="cortex status") from error
-        except httpx.ConnectError as error:
-            raise Unavailable(
-                f"Cortex is not running at {self._url}", code="server.unreachable", hint="cortex up"
-            ) from error
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise Unavailable(
-                f"the connection to {self._url} broke off", code="server.interrupted", hint="cortex status"
-            ) from error
+
+@contextmanager
+def reaching(url: str) -> Iterator[None]:
+    """Turn what breaks on the way to Cortex into errors that say what to do."""
+    try:
+        yield
+    except httpx.TimeoutException as error:
+        raise TimedOut(f"Cortex at {url} did not answer in time", hint="cortex status") from error
+    except httpx.ConnectError as error:
+        raise Unavailable(
+            f"Cortex is not running at {url}", code="server.unreachable", hint="cortex up"
+        ) from error
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        raise Unavailable(
+            f"the connection to {url} broke off", code="server.interrupted", hint="cortex status"
+        ) from error
 
 
-def _token(settings: Settings, user_id: str) -> str:
+def api_url(settings: Settings) -> str:
+    """Say where the API is."""
+    return settings.http_url or f"http://{_reachable(settings.http_host)}:{settings.http_port}"
+
+
+def bearer(settings: Settings, user_id: str) -> str:
+    """Sign a token that lasts for a few minutes, or take the one in CORTEX_TOKEN."""
     if user_id:
         return sign(Principal(settings.tenant_id, user_id), local_private_key(settings), _TOKEN_TTL_S)
     if token := os.environ.get("CORTEX_TOKEN", "").strip():
@@ -119,7 +130,8 @@ def _reachable(host: str) -> str:
     return "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - compared, not bound
 
 
-def _raise_problem(response: httpx.Response) -> None:
+def raise_problem(response: httpx.Response) -> None:
+    """Raise the error that a problem document states, if the response is one."""
     if response.is_error:
         try:
             problem = response.json()

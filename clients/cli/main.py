@@ -19,7 +19,7 @@ GROUP = "cortex.commands"
 SECTIONS = {
     "Run it": ("up", "down", "status", "logs", "doctor", "migrate", "backup", "restore", "serve-config"),
     "Load": ("ingest", "backfill", "sources", "access"),
-    "Ask": ("search", "ask", "token"),
+    "Ask": ("search", "ask", "mcp", "token"),
     "Judge": ("eval", "bench"),
 }
 
