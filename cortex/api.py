@@ -14,6 +14,10 @@ QueryText = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000, pattern=NO_NUL)
 ]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=NO_NUL)]
+UserId = Annotated[str, StringConstraints(min_length=1, max_length=320, pattern=NO_NUL)]
+
+# Names the person that a service with the scope `act` asks for, percent-encoded (RFC 3986).
+ACT_FOR = "cortex-act-for"
 
 
 class Model(BaseModel):
@@ -31,6 +35,13 @@ class SearchRequest(Model):
     updated_after: datetime | None = None
     updated_before: datetime | None = None
     lanes: tuple[Lane, ...] = Field(default=("dense", "bm25"), min_length=1, max_length=2)
+    audience: list[UserId] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1_000,
+        description="everyone else who will read it: nothing is found that one of them may not open. Only for services "
+        "that act for a person; 403 `audience.unknown` when somebody is not known here",
+    )
 
 
 class AnswerRequest(SearchRequest):

@@ -83,6 +83,11 @@ class Settings(BaseSettings):
         default=64, ge=1, description="searches and answers in flight per replica; more are told to wait"
     )
     max_body_bytes: int = Field(default=1_000_000, description="largest HTTP request body")
+    audience_limit: int = Field(
+        default=50,
+        ge=1,
+        description="most people for whom one answer is checked; each is a check in SpiceDB of every candidate",
+    )
     max_query_chars: int = Field(
         default=2_000, description="longest question; longer ones are documents, not questions"
     )
@@ -135,6 +140,25 @@ class Settings(BaseSettings):
     slack_signing_secret: SecretStr = Field(
         default=SecretStr(""), description="signing secret of a Slack app; without it every push is refused"
     )
+
+    # Slack bot
+    slack_bot_token: SecretStr = Field(
+        default=SecretStr(""),
+        description="bot token (xoxb-…) of the Slack app through which `cortex slack` answers",
+    )
+    slack_app_token: SecretStr = Field(
+        default=SecretStr(""),
+        description="app-level token (xapp-…) for Socket Mode; empty: Slack delivers over HTTP, signed",
+    )
+    slack_service_token: SecretStr = Field(
+        default=SecretStr(""),
+        description="token with the scope `act` that the bot shows Cortex; empty: signed with this home's key",
+    )
+    slack_api_url: str = Field(default="https://slack.com/api/", description="where Slack's Web API is")
+    slack_bot_host: str = Field(
+        default="127.0.0.1", description="where the bot listens without Socket Mode, behind a proxy with TLS"
+    )
+    slack_bot_port: int = Field(default=8643, ge=0, le=65535, description="its port; 0 takes a free one")
 
     # Chunking
     chunk_target_tokens: int = Field(

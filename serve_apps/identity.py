@@ -1,14 +1,19 @@
-"""Who asks: a bearer token, or the session cookie of a browser, verified on every request."""
+"""Who asks: a bearer token, or the session cookie of a browser, verified on every request.
+
+A service whose token has the scope `act` may name the person it asks for. It then searches as that person and can do
+nothing else; it must be registered like a person, so that removing it refuses it from the next request on.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cortex.api import ACT_FOR
 from cortex.codes import looks_like_code, redeem_code
 from cortex.errors import Forbidden, InputError, Misconfigured, Unauthenticated
 from cortex.principals import Principal
@@ -18,6 +23,8 @@ from serve_apps.service import QueryService
 
 COOKIE = "cortex_session"
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_ACT = "act"
+_LONGEST_NAME = 320
 
 
 class Identity:
@@ -47,6 +54,8 @@ class Identity:
 
         async def principal(request: Request) -> Principal:  # a plain function would wait for a thread
             found = self.principal(request)
+            if ACT_FOR in request.headers:
+                found = await self._acting(found, request)
             if scope not in found.scopes:
                 raise Forbidden(f"this needs the scope `{scope}`", code="scope.missing")
             return found
@@ -69,6 +78,22 @@ class Identity:
         if request.method not in _SAFE_METHODS:
             self.require_own_page(request)
         return self._verify(cookie)
+
+    async def _acting(self, service: Principal, request: Request) -> Principal:
+        """Become the person whom a service names; the service must hold the scope, in a token, and still be registered."""
+        if _ACT not in service.scopes or "authorization" not in request.headers:
+            raise Forbidden("this token may not act for people", code="act.forbidden")
+        try:
+            await self._queries.admit(service)
+        except (Forbidden, Unauthenticated) as error:
+            raise Unauthenticated(
+                "this service is not registered here",
+                code="service.unknown",
+                hint="cortex access add-user SERVICE",
+            ) from error
+        person = _person(request.headers.getlist(ACT_FOR))
+        # The service vouches for the person now, and for nothing but their questions.
+        return Principal(service.tenant_id, person, frozenset({"search"}), int(time.time()), service.user_id)
 
     def require_own_page(self, request: Request) -> None:
         """Refuse a change that another site's page could have caused (browsers always say where a change comes from)."""
@@ -128,6 +153,17 @@ def demo_people(settings: Settings) -> dict[str, frozenset[str]]:
             )
         people[user_id] = frozenset(scopes.split())
     return people
+
+
+def _person(named: list[str]) -> str:
+    """Read the one person that a service names."""
+    try:
+        person = unquote(named[0], errors="strict").strip() if len(named) == 1 else ""
+    except UnicodeDecodeError:
+        person = ""
+    if not 0 < len(person) <= _LONGEST_NAME or not person.isprintable():
+        raise InputError(f"{ACT_FOR} must name one person, percent-encoded", code="act.malformed")
+    return person
 
 
 def _is_same_origin(origin: str | None, request: Request) -> bool:

@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import psycopg
@@ -64,22 +65,21 @@ class PostgresQueryCatalog:
 
         Raises Forbidden(code="user.unknown") for who is not registered in the tenant, Unauthenticated for who was
         removed. State and revision are read every time, so that a change is seen by the very next request; only the
-        walk is cached.
+        walk is cached. With readers, what remains is what each of them has too.
         """
-        values = {"tenant_id": _storable(principal.tenant_id), "user_id": _storable(principal.user_id)}
+        person, *readers = principal.audience
         async with self._connection() as connection:
-            state = await (await connection.execute(_SQL["access_state"], values)).fetchone()
-            if state is None:
-                raise Forbidden("this account has no access here", code="user.unknown")
-            revision, token, is_removed, readmitted_s = state
-            _refuse_removed(is_removed, principal.issued_at_s < readmitted_s)
-            key = (principal.tenant_id, principal.user_id, revision)
-            profile_ids = self._profile_ids.get(key)
-            if profile_ids is None:
-                rows = await connection.execute(_SQL["permitted_profiles"], values)
-                profile_ids = tuple((await rows.fetchone() or ((),))[0])
-        self._keep(key, profile_ids)
-        return Permit(principal, profile_ids, revision, token)
+            permit = await self._expand(connection, person)
+            for reader in readers:
+                try:
+                    theirs = frozenset((await self._expand(connection, reader)).profile_ids)
+                except (Forbidden, Unauthenticated) as error:
+                    raise Forbidden(
+                        "not everyone who would read this is known here", code="audience.unknown"
+                    ) from error
+                shared = tuple(each for each in permit.profile_ids if each in theirs)
+                permit = replace(permit, profile_ids=shared)
+        return replace(permit, principal=principal)
 
     async def hydrate(self, candidates: Sequence[Candidate], permit: Permit) -> list[Hit]:
         """Load the candidates that are shown, not deleted and within the permit, in the candidates' order."""
@@ -180,6 +180,22 @@ class PostgresQueryCatalog:
         """Raise Unavailable unless the catalog answers."""
         async with self._connection() as connection:
             await connection.execute(_SQL["ping"])
+
+    async def _expand(self, connection: psycopg.AsyncConnection, person: Principal) -> Permit:
+        """Expand one person, whoever reads along."""
+        values = {"tenant_id": _storable(person.tenant_id), "user_id": _storable(person.user_id)}
+        state = await (await connection.execute(_SQL["access_state"], values)).fetchone()
+        if state is None:
+            raise Forbidden("this account has no access here", code="user.unknown")
+        revision, token, is_removed, readmitted_s = state
+        _refuse_removed(is_removed, person.issued_at_s < readmitted_s)
+        key = (person.tenant_id, person.user_id, revision)
+        profile_ids = self._profile_ids.get(key)
+        if profile_ids is None:
+            rows = await connection.execute(_SQL["permitted_profiles"], values)
+            profile_ids = tuple((await rows.fetchone() or ((),))[0])
+        self._keep(key, profile_ids)
+        return Permit(person, profile_ids, revision, token)
 
     async def _gate(self, up_to: int) -> tuple[int | None, str]:
         async with self._connection() as connection:

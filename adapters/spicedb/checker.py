@@ -46,15 +46,17 @@ class SpiceDBChecker:
             self._channel = None
 
     async def allowed(self, principal: Principal, document_ids: Sequence[str], token: str) -> frozenset[str]:
-        """Return those documents the principal may view, at least as fresh as `token`.
+        """Return those documents that the principal and every reader may view, at least as fresh as `token`.
 
         Raises ChecksUnavailable when any of them could not be checked. Groups nested deeper than SpiceDB walks deny.
         """
-        distinct = list(dict.fromkeys(document_ids))
-        allowed: set[str] = set()
-        for start in range(0, len(distinct), _MOST_ITEMS):
-            allowed |= await self._check(principal, distinct[start : start + _MOST_ITEMS], token)
-        return frozenset(allowed)
+        left = list(dict.fromkeys(document_ids))
+        for person in principal.audience:  # each is asked about what those before them may view
+            allowed: set[str] = set()
+            for start in range(0, len(left), _MOST_ITEMS):
+                allowed |= await self._check(person, left[start : start + _MOST_ITEMS], token)
+            left = [document_id for document_id in left if document_id in allowed]
+        return frozenset(left)
 
     async def ping(self) -> None:
         """Raise ChecksUnavailable unless SpiceDB answers and is loaded."""

@@ -126,6 +126,11 @@ def bearer(settings: Settings, user_id: str) -> str:
     raise InputError("who asks?", code="person.missing", hint="add --as USER, or export CORTEX_TOKEN")
 
 
+def api_url(settings: Settings) -> str:
+    """Say where the API is reached from this machine."""
+    return settings.http_url or f"http://{_reachable(settings.http_host)}:{settings.http_port}"
+
+
 def _reachable(host: str) -> str:
     return "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - compared, not bound
 

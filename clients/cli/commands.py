@@ -18,7 +18,7 @@ from cortex.settings import settings
 from cortex.tokens import local_private_key, sign
 
 _CODE_TTL_S = 900
-_SCOPES = ("search", "operate")
+_SCOPES = ("search", "operate", "act")
 
 as_option = click.option(
     "--as",
@@ -48,7 +48,8 @@ collection_option = click.option(
     "scopes",
     multiple=True,
     type=click.Choice(_SCOPES),
-    help="What it may do: search (the default) or operate (add sources); may be repeated.",
+    help="What it may do: search (the default), operate (add sources), or act (a service asks for people, as a bot "
+    "does); may be repeated.",
 )
 @click.option("--code", "is_code", is_flag=True, help="Make a one-time code for the web page instead.")
 @json_option

@@ -19,7 +19,7 @@ GROUP = "cortex.commands"
 SECTIONS = {
     "Run it": ("up", "down", "status", "logs", "doctor", "migrate", "backup", "restore", "serve-config"),
     "Load": ("ingest", "backfill", "sources", "access"),
-    "Ask": ("search", "ask", "mcp", "token"),
+    "Ask": ("search", "ask", "mcp", "slack", "token"),
     "Judge": ("eval", "bench"),
 }
 

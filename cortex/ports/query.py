@@ -55,7 +55,8 @@ class QueryCatalog(Protocol):
         everyone-profiles only if the user is registered, else raise Forbidden(code="user.unknown").
 
         Who was removed is Unauthenticated(code="user.removed"), and so are, after a return, what vouched for them before
-        (code="token.revoked")."""
+        (code="token.revoked"). With readers, the profiles are those that every one of them has too; a reader who would
+        be refused as a principal makes it Forbidden(code="audience.unknown")."""
 
     async def hydrate(self, candidates: Sequence[Candidate], permit: Permit) -> list[Hit]:
         """Load the candidates that are current, not deleted and within the permit, in the candidates' order."""
@@ -90,7 +91,10 @@ class PermissionChecker(Protocol):
     """SpiceDB, for checks."""
 
     async def allowed(self, principal: Principal, document_ids: Sequence[str], token: str) -> frozenset[str]:
-        """Return those documents the principal may view, at least as fresh as `token`; raises ChecksUnavailable."""
+        """Return those documents that the principal and every reader may view, at least as fresh as `token`.
+
+        Raises ChecksUnavailable.
+        """
 
     async def ping(self) -> None:
         """Raise ChecksUnavailable unless SpiceDB answers and is loaded."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel
 
 from cortex import api
-from cortex.errors import CortexError, TimedOut, TooLarge, Unavailable
+from cortex.errors import CortexError, Forbidden, TimedOut, TooLarge, Unavailable
 from cortex.evidence import Answer, AnswerEvent, AnswerEventKind, Hit, Question, SearchResult
 from cortex.principals import Principal
 from cortex.settings import Settings
@@ -43,11 +44,11 @@ def query_routes(
         With `stream: true` or `Accept: text/event-stream`, server-sent events: `evidence` (as /v1/search), `token`,
         `citation`, `done`; or `error`, a problem document, if it fails on the way. Closing the connection stops it.
         """
-        question = desk.question(body)
-        events, result = await desk.begin(principal, question)
+        question, reader = desk.question(body), desk.reader(principal, body)
+        events, result = await desk.begin(reader, question)
         if body.stream or "text/event-stream" in request.headers.get("accept", ""):
-            return EventStream(desk.stream(principal, question, events, result))
-        return _json(await desk.whole(principal, question, events, result))
+            return EventStream(desk.stream(reader, question, events, result))
+        return _json(await desk.whole(reader, question, events, result))
 
     @router.get("/documents/{document_id}", response_model=api.DocumentResponse, summary="Open a document")
     async def document(document_id: str, principal: Principal = asker) -> Response:
@@ -82,9 +83,9 @@ class AnswerDesk:
 
     async def search(self, principal: Principal, request: api.SearchRequest) -> SearchResult:
         """Find evidence within the time limit."""
-        question = self.question(request)
+        question, reader = self.question(request), self.reader(principal, request)
         async with _within(self._settings.request_timeout_s, "search"):
-            result = await self._queries.search(principal, question)
+            result = await self._queries.search(reader, question)
         self._metrics.search(result)
         return result
 
@@ -92,6 +93,23 @@ class AnswerDesk:
         """Load one document within the time limit."""
         async with _within(self._settings.request_timeout_s, "document"):
             return await self._queries.document(principal, document_id)
+
+    def reader(self, principal: Principal, request: api.SearchRequest) -> Principal:
+        """Add to who asks those who will read along. Only services may: else people could learn what others may open."""
+        if request.audience is None:
+            return principal
+        if not principal.actor:
+            raise Forbidden(
+                "only a service that acts for a person may name an audience", code="audience.forbidden"
+            )
+        readers = tuple(each for each in dict.fromkeys(request.audience) if each != principal.user_id)
+        if len(readers) >= self._settings.audience_limit:
+            raise TooLarge(
+                f"the audience is larger than {self._settings.audience_limit} people",
+                code="audience.too_large",
+                hint="ask for the person alone",
+            )
+        return replace(principal, readers=readers)
 
     async def begin(
         self, principal: Principal, question: Question

@@ -414,3 +414,33 @@ async def test_the_operator_lets_a_removed_person_back_in(catalog: Catalog) -> N
     assert await catalog.seen(fresh, shared, open_to_all) == ["shared", "open"]
     assert catalog.applied() == set(catalog.outbox.relationships())
     assert await catalog.seen(BOB, open_to_all) == ["open"]
+
+
+async def test_readers_narrow_a_permit_to_what_all_of_them_hold(catalog: Catalog) -> None:
+    """Who asks with readers gets the profiles that everyone has; the order of the readers does not matter."""
+    writes = [version(name, name) for name in "abcd"]
+    lists = [acl(user("ann")), acl(user("ann"), user("bob")), acl(group("eng")), EVERYONE]
+    for write, one in zip(writes, lists, strict=True):
+        catalog.publish(write, one)
+    for name in ("ann", "bob", "eve"):
+        catalog.ingest.add_membership(TENANT, member("eng", user(name)))
+    assert await catalog.seen(ANN, *writes) == ["a", "b", "c", "d"]
+    assert await catalog.seen(replace(ANN, readers=("bob",)), *writes) == ["b", "c", "d"]
+    for readers in (("bob", "eve"), ("eve", "bob")):
+        permit = await catalog.query.permit(replace(ANN, readers=readers))
+        assert permit.principal.readers == readers
+        assert await catalog.seen(permit.principal, *writes) == ["c", "d"]
+    catalog.ingest.remove_membership(TENANT, member("eng", user("eve")))
+    assert await catalog.seen(replace(ANN, readers=("bob", "eve")), *writes) == ["d"]
+
+
+async def test_a_reader_who_would_be_refused_closes_the_permit(catalog: Catalog) -> None:
+    """A reader who is unknown or was removed gives audience.unknown; whoever asks is refused in their own name first."""
+    catalog.ingest.remove_user(TENANT, "eve")
+    for readers in (("nobody",), ("bob", "eve")):
+        with pytest.raises(Forbidden) as caught:
+            await catalog.query.permit(replace(ANN, readers=readers))
+        assert caught.value.error_code == "audience.unknown"
+    with pytest.raises(Unauthenticated) as refused:
+        await catalog.query.permit(replace(EVE, readers=("bob",)))
+    assert refused.value.error_code == "user.removed"

@@ -146,3 +146,28 @@ def test_writes_have_a_size(permissions: Permissions) -> None:
 async def test_it_answers(permissions: Permissions) -> None:
     """An opened SpiceDB answers a ping."""
     await permissions.checker.ping()
+
+
+async def test_readers_narrow_a_check_to_what_all_may_view(permissions: Permissions) -> None:
+    """With readers, a document passes only if everyone may view it, each by their own way; a stranger closes it all."""
+    token = permissions.writer.apply(
+        permissions.rows(
+            "profile:1 viewer user:ann",
+            "profile:1 viewer group:eng#member",
+            "group:eng member user:bob",
+            "profile:2 viewer user:ann",
+            "profile:3 viewer user:bob",
+            "document:both access profile:1",
+            "document:anns access profile:2",
+            "document:bobs access profile:3",
+        ),
+        [],
+    )
+
+    async def allowed(*readers: str) -> frozenset[str]:
+        principal = Principal(permissions.tenant_id, "ann", readers=readers)
+        return await permissions.checker.allowed(principal, ["both", "anns", "bobs"], token)
+
+    assert await allowed() == {"both", "anns"}
+    assert await allowed("bob") == {"both"}
+    assert await allowed("bob", "zoe") == frozenset()

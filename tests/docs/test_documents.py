@@ -47,6 +47,8 @@ def parse(command: click.Command, name: str, words: list[str], parent: click.Con
         return
     if isinstance(command, click.Group):
         rest: list[Any] = [*context._protected_args, *context.args]
+        if not rest and command.invoke_without_command:
+            return
         child_name, child, child_words = command.resolve_command(context, rest)
         assert child is not None, name
         parse(child, f"{name} {child_name}", child_words, context)

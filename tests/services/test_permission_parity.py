@@ -219,3 +219,12 @@ def test_spicedb_allows_what_an_oracle_allows(services: Services, seed: int) -> 
         assert {name for name, one in ids.items() if one in allowed} == expected
         elsewhere = Principal("another-tenant", user_id)
         assert services.allowed(elsewhere, list(ids.values())) == frozenset()
+    for n_readers in (1, 2, len(world.user_ids) - 1):
+        asker, *readers = world.user_ids[: n_readers + 1]
+        principal = Principal(tenant, asker, readers=tuple(readers))
+        expected = {
+            d.name for d in world.documents if all(may_view(world, u, d.acl) for u in (asker, *readers))
+        }
+        assert {name for name, n in profiles.items() if n in services.permitted(principal)} == expected
+        allowed = services.allowed(principal, list(ids.values()))
+        assert {name for name, one in ids.items() if one in allowed} == expected

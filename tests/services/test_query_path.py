@@ -197,6 +197,19 @@ def test_each_person_finds_what_the_access_lists_say(company: Engines) -> None:
     assert company.found("dee", question) == {"canteen", "keihi"}
 
 
+def test_an_audience_finds_what_all_of_it_may_open(company: Engines) -> None:
+    """Over the real engines, readers leave of the asker's findings only what each of them finds too."""
+    for asker, *readers in (["ana", "bo"], ["ana", "cy"], ["cy", "bo", "ana"], ["bo", "cy"]):
+        principal = Principal(TENANT, asker, readers=tuple(readers))
+        for text in ("Nordwind contract merger", "message queue events", "canteen dishes"):
+            found = company.loop.run(search(company.parts, principal, Question(text, depth=20)))
+            alone = [company.found(name, text) for name in (asker, *readers)]
+            assert {hit.title for hit in found.hits} == set.intersection(*alone)
+    assert "queue" in company.found(
+        "ana", "message queue events"
+    )  # the intersections above are no empty ones
+
+
 def test_who_is_not_registered_is_refused(company: Engines) -> None:
     """A stranger gets an error, not even what everyone may see."""
     with pytest.raises(Forbidden):

@@ -387,6 +387,17 @@ class CatalogTwin:
     # ------------------------------------------------------------------------------------------------- reading
 
     async def permit(self, principal: Principal) -> Permit:
+        person, *readers = principal.audience
+        permit = self._expand(person)
+        shared = set(permit.profile_ids)
+        for reader in readers:
+            try:
+                shared &= set(self._expand(reader).profile_ids)
+            except (Forbidden, Unauthenticated) as error:
+                raise Forbidden("a reader is not known here", code="audience.unknown") from error
+        return replace(permit, principal=principal, profile_ids=tuple(sorted(shared)))
+
+    def _expand(self, principal: Principal) -> Permit:
         tenant_id, user_id = principal.tenant_id, principal.user_id
         if (tenant_id, user_id) in self.removed:
             raise Unauthenticated("this account was removed", code="user.removed")

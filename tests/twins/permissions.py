@@ -38,6 +38,10 @@ class PermissionsTwin:
 
     async def allowed(self, principal: Principal, document_ids: Sequence[str], token: str) -> frozenset[str]:
         await self.ping()
+        verdicts = [self._viewed(person, document_ids) for person in principal.audience]
+        return frozenset.intersection(*verdicts)
+
+    def _viewed(self, principal: Principal, document_ids: Sequence[str]) -> frozenset[str]:
         person = ("user", tenant_object_id(principal.tenant_id, principal.user_id))
         subjects = {person}
         while (

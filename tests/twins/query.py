@@ -53,9 +53,9 @@ class TwinWorld:
     calls: Counter[str] = field(default_factory=Counter)
     checked: list[str] = field(default_factory=list)
 
-    def only(self, user_id: str) -> TwinWorld:
-        """The world that physically holds no more than one user may see."""
-        seen = [name for name in self.documents if user_id in self.viewers[name]]
+    def only(self, *user_ids: str) -> TwinWorld:
+        """The world that physically holds no more than all of these users may see."""
+        seen = [name for name in self.documents if {*user_ids} <= self.viewers[name]]
         return TwinWorld(
             {name: self.documents[name] for name in seen}, {name: self.viewers[name] for name in seen}
         )

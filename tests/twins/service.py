@@ -144,14 +144,19 @@ class TwinService:
     answers: dict[str, str] = field(default_factory=dict)
     thumbs: list[tuple[str, bool, str]] = field(default_factory=list)
     removed: set[str] = field(default_factory=set)
+    services: set[str] = field(default_factory=set)
+    asked: list[tuple[Principal, str]] = field(default_factory=list)
 
     async def admit(self, principal: Principal) -> None:
         if principal.user_id in self.removed:
             raise Unauthenticated("this account was removed", code="user.removed")
-        if principal.user_id not in EVERYONE:
+        if principal.user_id not in EVERYONE | self.services:
             raise Forbidden("this person is not registered here", code="user.unknown")
+        if {*principal.readers} & self.removed or not {*principal.readers} <= EVERYONE:
+            raise Forbidden("a reader is not registered here", code="audience.unknown")
 
     async def search(self, principal: Principal, question: Question) -> SearchResult:
+        self.asked.append((principal, question.text))
         await self.admit(principal)
         await asyncio.sleep(self.search_delay_s)
         hits = self._hits(principal, question)
@@ -193,7 +198,7 @@ class TwinService:
     async def document(self, principal: Principal, document_id: str) -> list[Hit]:
         await self.admit(principal)
         for each in LIBRARY:
-            if each.document_id == document_id and principal.user_id in each.viewers:
+            if each.document_id == document_id and {principal.user_id, *principal.readers} <= each.viewers:
                 return [_hit(each, ordinal, 0.0, LaneScores()) for ordinal in range(len(each.chunks))]
         raise NotFound("there is no such document", code="document.not_found")
 
@@ -220,7 +225,7 @@ class TwinService:
         scored = [
             (len(wanted & _words(f"{each.title} {text}")) / max(len(wanted), 1), each, ordinal)
             for each in LIBRARY
-            if principal.user_id in each.viewers
+            if {principal.user_id, *principal.readers} <= each.viewers
             and (not filters.collections or each.collection in filters.collections)
             and (not filters.source_types or each.source_type in filters.source_types)
             for ordinal, text in enumerate(each.chunks)

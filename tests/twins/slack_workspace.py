@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "slack" / "recorded"
 TOKEN = "xoxb-loopback"
+APP_TOKEN = "xapp-loopback"
 _PAGE = 2
 _KINDS = {"channels.json": {"is_private": False, "is_channel": True}, "groups.json": {"is_private": True},
           "mpims.json": {"is_mpim": True, "is_private": True}, "dms.json": {"is_im": True}}  # fmt: skip
@@ -43,7 +44,11 @@ class Workspace:
     pauses: dict[str, list[str]] = field(default_factory=dict)  # method: Retry-After of its next calls
     errors: dict[str, str] = field(default_factory=dict)  # method, or method and channel: error
     statuses: dict[str, list[int]] = field(default_factory=dict)  # method: HTTP status of its next calls
-    calls: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    posted: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # by chat.*, and what went to an answer's own address
+    socket_url: str = ""  # where apps.connections.open leads
 
     @classmethod
     def of_export(cls, root: Path) -> Workspace:
@@ -65,14 +70,24 @@ class Workspace:
         }
         return made
 
-    def answer(self, method: str, given: Mapping[str, str]) -> dict[str, Any]:
+    def answer(self, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one call as Slack would."""
         error = self.errors.get(f"{method} {given.get('channel', '')}") or self.errors.get(method)
         if error:
             return {"ok": False, "error": error}
         match method:
             case "auth.test":
-                return {**recorded(method), "ok": True, "team_id": "T0ACME", "url": "https://acme.slack.com/"}
+                who = {"team_id": "T0ACME", "user_id": "U0CORTEX", "bot_id": "B0CORTEX", "enterprise_id": ""}
+                return {**recorded(method), "ok": True, **who, "url": "https://acme.slack.com/"}
+            case "users.info":
+                return self._one(method, "user", self.users, given["user"])
+            case "conversations.info":
+                return self._one(method, "channel", self.channels, given["channel"])
+            case "chat.postMessage" | "chat.postEphemeral":
+                self.posted.append({"method": method, **given})
+                return {"ok": True, "channel": given["channel"], "ts": f"1800000000.{len(self.posted):06}"}
+            case "apps.connections.open":
+                return {"ok": True, "url": self.socket_url}
             case "users.list":
                 return self._page(method, "members", self.users, given)
             case "conversations.list":
@@ -118,6 +133,16 @@ class Workspace:
             else {}
         )
 
+    def _one(self, name: str, key: str, entries: list[dict[str, Any]], entry_id: str) -> dict[str, Any]:
+        shape = recorded(name)
+        found = [entry for entry in entries if entry["id"] == entry_id]
+        if not found:
+            return {"ok": False, "error": f"{key}_not_found"}
+        # What the recording masks as one empty entry is an empty list in a workspace that shares nothing.
+        template = {each: [] if value == [""] else value for each, value in shape[key].items()}
+        template |= {each: [] for each in template if each.endswith("team_ids")} | {"enterprise_user": None}
+        return {"ok": True, key: _filled({**template, "context_team_id": "T0ACME"}, found[0])}
+
     def _page(self, name: str, key: str, entries: list[Any], given: Mapping[str, str]) -> dict[str, Any]:
         shape = recorded(name)
         at = int(given.get("cursor") or 0)
@@ -151,10 +176,17 @@ def serving(workspace: Workspace) -> Iterator[Workspace]:
         wbufsize = 65_536  # head and body in one packet: two would wait for an acknowledgement in between
 
         def do_POST(self) -> None:
-            method = self.path.rpartition("/")[2]
-            given = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"] or 0)).decode()))
+            address = urlsplit(self.path)
+            method = address.path.rpartition("/")[2]
+            body = self.rfile.read(int(self.headers["Content-Length"] or 0)).decode()
+            is_json = (self.headers["Content-Type"] or "").startswith("application/json")
+            given = json.loads(body) if is_json else dict(parse_qsl(f"{address.query}&{body}"))
             workspace.calls.append((method, given))
-            if self.headers["Authorization"] != f"Bearer {TOKEN}":
+            token = APP_TOKEN if method == "apps.connections.open" else TOKEN
+            if self.path.startswith("/answers/"):  # an address that came with a command or a button
+                workspace.posted.append({"method": "respond", **given})
+                self._send_bytes(200, b"ok", {"Content-Type": "text/plain"})
+            elif self.headers["Authorization"] != f"Bearer {token}":
                 self._send(200, {"ok": False, "error": "invalid_auth"})
             elif pauses := workspace.pauses.get(method):
                 self._send(429, {"ok": False, "error": "ratelimited"}, {"Retry-After": pauses.pop(0)})
@@ -176,7 +208,9 @@ def serving(workspace: Workspace) -> Iterator[Workspace]:
                 self._send_bytes(200, content, {"Content-Type": "application/octet-stream"})
 
         def _send(self, status: int, body: dict[str, Any], headers: Mapping[str, str] = {}) -> None:
-            self._send_bytes(status, json.dumps(body).encode(), headers)
+            self._send_bytes(
+                status, json.dumps(body).encode(), {"Content-Type": "application/json", **headers}
+            )
 
         def _send_bytes(self, status: int, content: bytes, headers: Mapping[str, str]) -> None:
             self.send_response(status)

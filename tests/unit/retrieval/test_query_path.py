@@ -241,3 +241,41 @@ def test_non_interference_while_the_filter_lags(world: TwinWorld, stale: set[str
     here = asyncio.run(search(lagging.parts(plan), person("ann"), question))
     there = asyncio.run(search(world.only("ann").parts(plan), person("ann"), question))
     assert plain(here) == plain(there)
+
+
+@settings(max_examples=30)
+@given(world=worlds(), words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=4))
+def test_non_interference_for_an_audience(world: TwinWorld, words: list[str]) -> None:
+    """With a reader beside the asker, a search equals that over a world which lacks what one of the two may not see."""
+    shared = replace(
+        world, documents={**world.documents, "y": ["kite"]}, viewers={**world.viewers, "y": BOTH}
+    )
+    plan = Plan(lane_limit=3, recheck_round=2)
+    question = Question(" ".join(words), depth=3)
+    reading = replace(person("ann"), readers=("bob",))
+    here = asyncio.run(search(shared.parts(plan), reading, question))
+    there = asyncio.run(search(shared.only("ann", "bob").parts(plan), person("ann"), question))
+    assert plain(here) == plain(there)
+
+
+@pytest.mark.parametrize("side", ["shown", "viewers"])
+async def test_each_enforcement_alone_keeps_a_document_from_an_audience(side: str) -> None:
+    """What a reader beside the asker may not see stays out, though the catalog or SpiceDB alone would let it pass."""
+    access = {"viewers": {"a": BOTH, "b": BOTH}, "shown": {"a": BOTH, "b": BOTH}}
+    access[side] = {"a": BOTH, "b": ANN}
+    world = TwinWorld({"a": ["red kite"], "b": ["red kite flies"]}, **access)
+    assert set(seen(await search(world.parts(), person("ann"), Question("kite")))) == {"a", "b"}
+    reading = replace(person("ann"), readers=("bob",))
+    assert seen(await search(world.parts(), reading, Question("kite"))) == ["a"]
+
+
+async def test_a_reader_whom_nobody_knows_closes_the_search() -> None:
+    """An audience with somebody unregistered in it gets an error, not what the others may see; the asker's own comes first."""
+    world = TwinWorld({"a": ["red kite"]}, {"a": BOTH})
+    for asker, readers, code in (
+        ("ann", ("bob", "eve"), "audience.unknown"),
+        ("eve", ("bob",), "user.unknown"),
+    ):
+        with pytest.raises(Forbidden) as caught:
+            await search(world.parts(), replace(person(asker), readers=readers), Question("kite"))
+        assert caught.value.error_code == code
