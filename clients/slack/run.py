@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -20,6 +19,7 @@ from clients.slack.bolt import make_bolt
 from clients.slack.deliveries import Deliveries
 from clients.slack.desk import Desk, Workspace
 from clients.slack.ingress import PATH, make_ingress
+from clients.slack.listen import make_server, open_port
 from clients.slack.people import People
 from clients.slack.readers import Readers
 from clients.slack.web import FAILURES, open_client, quiet_logger, whoami
@@ -28,8 +28,6 @@ from cortex.settings import Settings
 from cortex.telemetry import event
 
 _LAST_ANSWERS_S = 20.0
-_MOST_CONNECTIONS = 256
-_IDLE_CONNECTION_S = 5
 
 
 async def serve(settings: Settings) -> None:
@@ -47,7 +45,7 @@ async def serve(settings: Settings) -> None:
 @asynccontextmanager
 async def open_bot(settings: Settings) -> AsyncIterator[tuple[AsyncApp, Desk]]:
     """Open everything that answering needs; raises Misconfigured, Unauthenticated, Forbidden or Unavailable."""
-    if not (settings.slack_app_token or settings.slack_signing_secret):
+    if not (settings.slack_app_token or settings.slack_signing_secret.get_secret_value().strip()):
         raise Misconfigured(
             "the bot has no way to hear from Slack",
             code="slack.way_missing",
@@ -104,18 +102,9 @@ async def _require_socket(client: AsyncWebClient, token: str) -> None:
 
 async def over_http(settings: Settings, bolt: AsyncApp, desk: Desk, stop: asyncio.Event) -> None:
     """Listen for Slack's signed deliveries until told to stop; raises Misconfigured when the port is taken."""
-    listener = _listen(settings.slack_bot_host, settings.slack_bot_port)
-    config = uvicorn.Config(
-        make_ingress(bolt, settings.slack_signing_secret.get_secret_value()),
-        log_level="warning",
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        limit_concurrency=_MOST_CONNECTIONS,
-        timeout_keep_alive=_IDLE_CONNECTION_S,
-        timeout_graceful_shutdown=int(_LAST_ANSWERS_S),
-    )
-    server = uvicorn.Server(config)
+    ingress = make_ingress(bolt, settings.slack_signing_secret.get_secret_value())
+    listener = open_port(settings.slack_bot_host, settings.slack_bot_port)
+    server = make_server(ingress, _LAST_ANSWERS_S)
     host, port = listener.getsockname()[:2]
     _say_ready(f"http://{host}:{port}{PATH}")
     ending = asyncio.create_task(_end(server, stop))
@@ -127,19 +116,6 @@ async def over_http(settings: Settings, bolt: AsyncApp, desk: Desk, stop: asynci
 async def _end(server: uvicorn.Server, stop: asyncio.Event) -> None:
     await stop.wait()
     server.should_exit = True
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=128
-        )
-    except OSError as error:
-        raise Misconfigured(
-            f"the bot cannot listen at {host}:{port}",
-            code="slack.port",
-            hint="set CORTEX_SLACK_BOT_HOST and CORTEX_SLACK_BOT_PORT",
-        ) from error
 
 
 def _say_ready(where: str) -> None:

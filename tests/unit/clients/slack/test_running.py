@@ -23,6 +23,7 @@ from clients.slack.bolt import COMMAND
 from clients.slack.commands import app_manifest, slack
 from clients.slack.deliveries import Deliveries
 from clients.slack.ingress import PATH
+from clients.slack.listen import PromptProtocol
 from clients.slack.web import open_client
 from cortex.errors import CortexError, Misconfigured, Unavailable
 from cortex.settings import Settings
@@ -127,11 +128,7 @@ async def test_over_http_a_signed_delivery_is_answered(
         stop = asyncio.Event()
         async with run.open_bot(home) as (bolt, desk):
             running = asyncio.create_task(run.over_http(home, bolt, desk, stop))
-            said = ""
-            while PATH not in said:
-                await asyncio.sleep(0.02)
-                said += capsys.readouterr().out
-            url = said[said.index("http") : said.index(PATH)]
+            url = await said_address(capsys)
             content = json.dumps(direct()).encode()
             async with httpx.AsyncClient(trust_env=False) as client:
                 headers = {**signed(content), "content-type": "application/json"}
@@ -143,12 +140,48 @@ async def test_over_http_a_signed_delivery_is_answered(
         assert (taken.status_code, refused.status_code, len(slack.posted)) == (200, 401, 1)
 
 
+async def test_a_head_that_trickles_is_given_up(
+    app: RunningApp, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections that say nothing, or never end their head, are closed in time; others are answered meanwhile."""
+    monkeypatch.setattr(PromptProtocol, "head_timeout_s", 0.3)
+    with serving(workspace()) as slack:
+        home = settings(app, slack, slack_app_token=SecretStr(""), slack_signing_secret=SecretStr(SECRET))
+        stop = asyncio.Event()
+        async with run.open_bot(home) as (bolt, desk):
+            running = asyncio.create_task(run.over_http(home, bolt, desk, stop))
+            host, port = (await said_address(capsys)).removeprefix("http://").split(":")
+            silent, trickling = [await asyncio.open_connection(host, int(port)) for _ in range(2)]
+            trickling[1].write(b"POST /slack/events HTTP/1.1\r\nhost: x\r\n")
+            async with httpx.AsyncClient(trust_env=False) as client:
+                alive = await client.get(f"http://{host}:{port}/healthz")
+            started = time.monotonic()
+            for reader, writer in (silent, trickling):
+                assert await asyncio.wait_for(reader.read(), 5) == b""
+                writer.close()
+            assert time.monotonic() - started < 3
+            stop.set()
+            await asyncio.wait_for(running, 10)
+        assert (alive.status_code, alive.headers["connection"]) == (200, "close")
+
+
+async def said_address(capsys: pytest.CaptureFixture[str]) -> str:
+    """Wait until the bot says where it listens."""
+    said = ""
+    async with asyncio.timeout(10):
+        while PATH not in said:
+            await asyncio.sleep(0.02)
+            said += capsys.readouterr().out
+    return said[said.index("http") : said.index(PATH)]
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [
         ({"slack_bot_token": SecretStr("")}, "slack.token_missing"),
         ({"slack_bot_token": SecretStr("xoxb-revoked")}, "slack.refused"),
         ({"slack_app_token": SecretStr("")}, "slack.way_missing"),
+        ({"slack_app_token": SecretStr(""), "slack_signing_secret": SecretStr(" ")}, "slack.way_missing"),
         ({"slack_app_token": SecretStr("xapp-revoked")}, "slack.refused"),
         ({"slack_api_url": "http://slack.example/api/"}, "slack.url"),
         ({"slack_service_token": SecretStr("no token")}, "token.invalid"),
@@ -181,7 +214,7 @@ async def test_a_taken_port_is_named(app: RunningApp) -> None:
     """A port that another program holds is an error with the settings' names."""
     with serving(workspace()) as slack:
         port = int(slack.url.split(":")[2].split("/")[0])
-        home = settings(app, slack, slack_bot_port=port)
+        home = settings(app, slack, slack_bot_port=port, slack_signing_secret=SecretStr(SECRET))
         with pytest.raises(Misconfigured) as caught:
             async with run.open_bot(home) as (bolt, desk):
                 await run.over_http(home, bolt, desk, asyncio.Event())
