@@ -23,7 +23,8 @@ from serve_apps.routes.sessions import session_routes
 from serve_apps.routes.sources import source_routes
 from serve_apps.service import Backend
 
-_ABOUT = """Search with citations over what you already have. Send `Authorization: Bearer …` (`cortex token USER`).
+_ABOUT = """Search with citations over what you already have. Send `Authorization: Bearer …` (`cortex token USER`). A
+service whose token has the scope `act` names the person it asks for in `Cortex-Act-For`.
 Every error is an RFC 9457 problem document with a stable `code` and a `remedy`: retry, retry-after, restart, skip,
 stop or tell-user."""
 _OPEN = {"/healthz", "/readyz", "/metrics", pushes.PATH}

@@ -7,6 +7,7 @@ certainly known, more people than are checked, an answer of Slack's that leaves 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from enum import StrEnum
 from typing import Any
@@ -18,6 +19,7 @@ from clients.slack.web import FAILURES, pages
 from cortex.errors import CortexError
 from cortex.telemetry import event
 
+_AT_ONCE = 10  # accounts looked up side by side
 _MOST_APPS = 50  # members of a channel that are no people; more are not looked through
 _SHARED = ("is_shared", "is_ext_shared", "is_org_shared")
 _MAY_BE_SHARED = ("is_pending_ext_shared", "is_global_shared")
@@ -101,8 +103,11 @@ class Readers:
             slack_ids += page
             if len(slack_ids) > self._limit + _MOST_APPS:
                 raise ValueError("too many members to look at")
-        for slack_id in slack_ids:
-            yield await self._people.reader(slack_id) if isinstance(slack_id, str) else Account("")
+        if not all(isinstance(slack_id, str) for slack_id in slack_ids):
+            raise ValueError("a member without an id")
+        for at in range(0, len(slack_ids), _AT_ONCE):
+            for account in await asyncio.gather(*map(self._people.reader, slack_ids[at : at + _AT_ONCE])):
+                yield account
 
     async def _workspace(self, channel_id: str) -> AsyncIterator[Account]:
         """List who may open a public channel: those who may open any, and those who are in it."""

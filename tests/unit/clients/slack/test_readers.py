@@ -160,3 +160,28 @@ async def test_the_server_has_the_last_word_on_how_many(slack: Workspace, home: 
     async with opened(slack, small, TwinService(services={SERVICE})) as bot:
         (post,) = await bot.deliver(mention())
         assert post["method"] == "chat.postEphemeral"
+
+
+async def test_readers_are_remembered_for_a_minute_and_askers_never(home: Settings, slack: Workspace) -> None:
+    """An address that changes counts at once for whoever asks, and after a minute for whoever only reads."""
+    clock = [0.0]
+    people = People(open_client(home), TEAM, now=lambda: clock[0])
+    assert (await people.reader("U0BEN")).email == BEN
+    slack.users[1]["is_email_confirmed"] = False
+    assert (await people.reader("U0BEN")).email == BEN
+    clock[0] = 61.0
+    assert (await people.reader("U0BEN")).email == ""
+    slack.users[1]["is_email_confirmed"] = True
+    assert (await people.asker("U0BEN")).email == BEN
+
+
+async def test_an_answer_about_another_account_identifies_nobody(
+    home: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Slack says counts for the account that was asked about, and for no other."""
+    answer = Workspace.answer
+    monkeypatch.setattr(
+        Workspace, "answer", lambda self, method, given: answer(self, method, {"user": "U0ADA"})
+    )
+    assert (await People(open_client(home), TEAM).asker("U0ADA")).email == ADA
+    assert (await People(open_client(home), TEAM).asker("U0MERGED")).email == ""
