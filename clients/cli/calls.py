@@ -112,11 +112,6 @@ def reaching(url: str) -> Iterator[None]:
         ) from error
 
 
-def api_url(settings: Settings) -> str:
-    """Say where the API is."""
-    return settings.http_url or f"http://{_reachable(settings.http_host)}:{settings.http_port}"
-
-
 def bearer(settings: Settings, user_id: str) -> str:
     """Sign a token that lasts for a few minutes, or take the one in CORTEX_TOKEN."""
     if user_id:
