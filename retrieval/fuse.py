@@ -1,6 +1,6 @@
 """Fuse: the lanes' own scores brought to one scale, among what the reader may see and nothing else.
 
-The index has fused ranks already, over whatever its filter let through; that orders the pool. Ranks cannot tell a lane
+Ranks were fused already, over whatever the index filter let through (`adapters/fuse.py`); that orders the pool. Ranks cannot tell a lane
 that found the thing from one that found nothing better, so the final order goes by scores: the cosine as it is, and
 BM25 as a share of what the question could have scored at most, estimated from the share of its words that the first
 hits contain (after the theoretical normalisation of Bruch et al. 2023). A paraphrase leaves the words to count little,
@@ -19,9 +19,8 @@ from retrieval.understand import LanePlan
 from retrieval.wording import Wording
 
 LANES = ("dense", "bm25")
-_N_RARITY = (
-    10  # first hits of the lexical lane among which rarity is counted: more cost time and gain nothing
-)
+# First hits of the lexical lane among which rarity is counted: more cost time and gain nothing.
+_N_RARITY = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +59,11 @@ def fuse(hits: Sequence[Hit], fusion: Fusion, wording: Wording) -> list[Hit]:
         )
         fused.append(replace(hit, score=_score(lanes, fusion, attainable), lanes=lanes))
     return sorted(fused, key=lambda hit: (-hit.score, hit.chunk_id))
+
+
+def is_decisive(hit: Hit) -> bool:
+    """Say whether a fused hit decided on the scores of others."""
+    return hit.lanes.bm25_rank is not None and hit.lanes.bm25_rank <= _N_RARITY
 
 
 def lane_rank(candidate: Candidate | Hit, lane: str) -> int | None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from cortex.evidence import Candidate, Hit
 from cortex.ports.query import PermissionChecker, QueryCatalog
 from cortex.principals import Permit
-from retrieval.fuse import LANES, Fusion, fuse, lane_length
+from retrieval.fuse import LANES, Fusion, fuse, is_decisive, lane_length
 from retrieval.run import Run, step
 from retrieval.search import Pool
 from retrieval.wording import Wording
@@ -40,12 +40,13 @@ class Reader:
     async def rank(self, candidates: Sequence[Candidate], fusion: Fusion, depth: int) -> list[Hit]:
         """Fuse the candidates that may be seen; the first `depth` are authorised, the others not refused so far.
 
-        Each refusal lets others move up, so the next round checks those.
+        So are those that decided on the scores. Each refusal lets others move up, so the next round checks those.
         """
         await self._load(candidates)
         while True:
             ranked = fuse(self._visible(candidates), fusion, self._wording)
-            if await self._check(hit.document_id for hit in ranked[:depth]):
+            deciding = (*ranked[:depth], *filter(is_decisive, ranked[depth:]))
+            if await self._check(hit.document_id for hit in deciding):
                 return ranked
 
     async def _load(self, candidates: Sequence[Candidate]) -> None:

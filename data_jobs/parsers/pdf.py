@@ -40,7 +40,7 @@ def parse_pdf(content: bytes, name: str) -> ParsedBody:
         blank = [page.number for page in pages if not page.lines]
         if len(blank) == len(pages):
             reason = f"none of its {len(pages)} pages has text; they may be scans"
-            raise unparsable(FailureCode.NO_TEXT, reason, 'install the extra "documents" for OCR')
+            raise unparsable(FailureCode.NO_TEXT, reason, "run OCR first: pictures are not read yet")
         builder = BodyBuilder()
         found_title = add_pages(builder, pages, _outline(document))
         return _finish(document, builder, found_title, blank)

@@ -10,7 +10,8 @@ from data_jobs.parsers.decode import is_binary
 from data_jobs.parsers.failures import FailureCode, unparsable
 from data_jobs.parsers.languages import language_of
 
-_SPEECH, _OCR = 'install the extra "speech" to index speech', 'install the extra "documents" to read images'
+_SPEECH = "speech is not read yet: give its transcript as subtitles (.vtt, .srt)"
+_OCR = "pictures are not read yet: run OCR, and give the text or a PDF that has it"
 # First bytes of what is recognised only to be refused with a useful reason.
 _REFUSED = (
     (b"\x89PNG", "an image", _OCR),

@@ -243,6 +243,19 @@ def test_non_interference_while_the_filter_lags(world: TwinWorld, stale: set[str
     assert plain(here) == plain(there)
 
 
+async def test_what_decides_on_scores_is_checked_even_beyond_the_depth() -> None:
+    """The best match by words scales the others' scores, so SpiceDB is asked about it though it would not be shown."""
+    texts = {"a": ["red kite"], "h": ["red kite red kite red kite over the harbour lands flies blue sky"]}
+    world = TwinWorld(texts, {"a": ANN, "h": BOB}, shown={"h": BOTH})
+    question = Question("red kite", depth=1)
+    here = await search(world.parts(), person("ann"), question)
+    there = await search(world.only("ann").parts(), person("ann"), question)
+    assert set(world.checked) == {"a", "h"}
+    assert [(hit.document_id, hit.score) for hit in here.hits] == [
+        (hit.document_id, hit.score) for hit in there.hits
+    ]
+
+
 @settings(max_examples=30)
 @given(world=worlds(), words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=4))
 def test_non_interference_for_an_audience(world: TwinWorld, words: list[str]) -> None:
