@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 import httpx
+from opentelemetry.trace import SpanKind
 
 from cortex.errors import Misconfigured, TimedOut, Unavailable
 from cortex.ports.models import Message
 from cortex.settings import Settings
+from cortex.telemetry import start_span, under
 
 _CONNECT_TIMEOUT_S = 5.0
 _CHARS_PER_TOKEN = 32  # a model that sends more than this many per token of its budget ignores the budget
@@ -61,6 +64,19 @@ class OpenAIGenerator:
             "temperature": 0,
             "stream": True,
         }
+        asking, asked_s, has_begun = start_span(**self._described()), time.perf_counter(), False
+        try:
+            async with aclosing(under(asking, self._said(request))) as pieces:
+                async for piece in pieces:
+                    if not has_begun:
+                        has_begun = True
+                        waited_s = time.perf_counter() - asked_s
+                        asking.set_attribute("gen_ai.response.time_to_first_chunk", waited_s)
+                    yield piece
+        finally:
+            asking.end()
+
+    async def _said(self, request: dict[str, Any]) -> AsyncGenerator[str, None]:
         left = self._max_tokens * _CHARS_PER_TOKEN
         with _translated():
             async with self._client.stream("POST", self._url, json=request) as response:
@@ -71,6 +87,18 @@ class OpenAIGenerator:
                     if left < 0:
                         raise Unavailable("the model ignores its token budget", code="generator.runaway")
                     yield piece
+
+    def _described(self) -> dict[str, Any]:
+        """Describe the span of a call (OpenTelemetry's names for generative AI)."""
+        attributes: dict[str, str | int | float | bool] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "openai",  # the API that it speaks; who made the model is not known
+            "gen_ai.request.model": self.model,
+            "gen_ai.request.max_tokens": self._max_tokens,
+            "gen_ai.request.temperature": 0.0,
+            "gen_ai.request.stream": True,
+        }
+        return {"name": f"chat {self.model}", "attributes": attributes, "kind": SpanKind.CLIENT}
 
     async def close(self) -> None:
         """Close the connections."""

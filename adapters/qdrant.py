@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from opentelemetry.trace import Span, SpanKind
 from qdrant_client import AsyncQdrantClient, models
 
 from adapters.fuse import Scored, fuse_ranks, order_lane
@@ -15,6 +17,7 @@ from adapters.qdrant_filters import narrowed, permit_filter
 from cortex.evidence import Candidate, LaneScores
 from cortex.ports.query import IndexQuery
 from cortex.settings import Settings
+from cortex.telemetry import span
 
 _TIMEOUT_S = 15
 _COUNT_TTL_S = 30.0
@@ -50,8 +53,7 @@ class QdrantSearchIndex:
         """Return fused candidates, best first, ties by chunk id, each with its lane scores and ranks."""
         if not query.permit.profile_ids or (query.dense is None and query.sparse is None):
             return []
-        with translated():
-            found = await self._read(query)
+        found = await self._read(query)
         weights = {"dense": query.weight_dense, "bm25": query.weight_bm25}
         fused = fuse_ranks(found.lanes, weights, query.fusion_k)
         places = _lane_scores(found.lanes)
@@ -92,8 +94,13 @@ class QdrantSearchIndex:
     async def _query(self, requests: list[models.QueryRequest]) -> list[models.QueryResponse]:
         """Send a batch by the client's HTTP layer: the layer above copies every request to look for texts to embed."""
         batch = models.QueryRequestBatch(searches=requests)
-        answer = await self._client.http.search_api.query_batch_points(self._alias, query_request_batch=batch)
-        return answer.result or []
+        with self._asking("query_batch_points", len(requests)) as asking:
+            answer = await self._client.http.search_api.query_batch_points(
+                self._alias, query_request_batch=batch
+            )
+            found = answer.result or []
+            asking.set_attribute("db.response.returned_rows", sum(len(each.points) for each in found))
+        return found
 
     async def _lanes(self, query: IndexQuery) -> dict[str, models.QueryRequest]:
         permitted = permit_filter(query.permit)
@@ -124,9 +131,22 @@ class QdrantSearchIndex:
         """Say whether the index is small enough to scan; its size is asked for now and then."""
         counted_at_s, count = self._counted
         if time.monotonic() - counted_at_s > _COUNT_TTL_S:
-            count = (await self._client.count(self._alias, exact=False)).count
+            with self._asking("count"):
+                count = (await self._client.count(self._alias, exact=False)).count
             self._counted = (time.monotonic(), count)
         return count < self._exact_below
+
+    @contextmanager
+    def _asking(self, operation: str, n_requests: int = 1) -> Iterator[Span]:
+        described: dict[str, str | int] = {
+            "db.system.name": "qdrant",
+            "db.operation.name": operation,
+            "db.collection.name": self._alias,
+        }
+        if n_requests > 1:
+            described["db.operation.batch.size"] = n_requests
+        with span(f"qdrant {operation}", described, kind=SpanKind.CLIENT) as opened, translated():
+            yield opened
 
 
 def _scored(answer: models.QueryResponse) -> list[Scored]:

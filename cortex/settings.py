@@ -229,7 +229,19 @@ class Settings(BaseSettings):
 
     # Telemetry
     otlp_endpoint: str = Field(
-        default="", description="OTLP/HTTP collector; empty: traces stay in the process"
+        default="", description="OTLP/HTTP collector that spans are sent to as well; empty: none"
+    )
+    trace_bytes: int = Field(
+        default=50_000_000,
+        ge=0,
+        description="spans kept on this machine for `cortex trace`, about 8 KB a question, the oldest dropped first; 0: "
+        "none",
+    )
+    trace_ratio: float = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="share of requests whose spans are made; one that comes with a traceparent is decided by its caller",
     )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -247,6 +259,11 @@ class Settings(BaseSettings):
     def keys_path(self) -> Path:
         """Folder of the operator's keys (mode 0700)."""
         return self.home / "keys"
+
+    @property
+    def traces_path(self) -> Path:
+        """Folder of this machine's spans, one file after another for each process."""
+        return self.home / "run" / "traces"
 
     @property
     def logs_path(self) -> Path:

@@ -12,7 +12,8 @@ from contextlib import aclosing
 
 from cortex.errors import CortexError, TimedOut
 from cortex.evidence import AnswerEvent, Fragment
-from cortex.ports.models import Generator, Message
+from cortex.ports.models import Generator
+from cortex.telemetry import under
 from retrieval.cite import CitationReader, ThoughtFilter, best_quote, cite
 from retrieval.draft import Draft
 from retrieval.prompt import NO_ANSWER, build_messages
@@ -28,8 +29,9 @@ async def generate(
     """
     by_number = {fragment.number: fragment for fragment in fragments}
     messages = build_messages(draft.question, fragments)
-    with lasting(run, "generate"):
-        async with aclosing(_read(generator, messages, CitationReader(by_number), timeout_s)) as reading:
+    with lasting(run, "generate") as span:
+        pieces = under(span, generator.stream(messages))
+        async with aclosing(_read(pieces, CitationReader(by_number), timeout_s)) as reading:
             try:
                 opening = await _open(reading)
                 if _says_no_answer(opening):
@@ -52,11 +54,11 @@ async def generate(
 
 
 async def _read(
-    generator: Generator, messages: Sequence[Message], citations: CitationReader, timeout_s: float
+    pieces: AsyncGenerator[str, None], citations: CitationReader, timeout_s: float
 ) -> AsyncGenerator[str | int, None]:
     """Read the model's stream into text and citation numbers; raises TimedOut after so much silence."""
     thoughts = ThoughtFilter()
-    async with aclosing(generator.stream(messages)) as stream:
+    async with aclosing(pieces) as stream:
         while True:
             try:
                 async with asyncio.timeout(timeout_s):

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
+from opentelemetry.trace import Span
+
 from cortex.evidence import Degraded
-from cortex.telemetry import new_trace_id, timed, tracer
+from cortex.telemetry import new_trace_id, start_span, timed
 
 P = ParamSpec("P")
 A = TypeVar("A")
@@ -60,15 +62,15 @@ def step(name: str) -> Callable[[Callable[Concatenate[Run, P], Awaitable[A]]], S
 
 
 @contextmanager
-def lasting(run: Run, name: str) -> Iterator[None]:
+def lasting(run: Run, name: str) -> Iterator[Span]:
     """Open the span and timing of a step that yields on its way.
 
     The span is not made current: a generator may be closed from another task than the one that started it.
     """
     started = time.perf_counter()
-    span = tracer.start_span(name)
+    span = start_span(name)
     try:
-        yield
+        yield span
     finally:
         span.end()
         run.timings_ms[name] = (time.perf_counter() - started) * 1000

@@ -11,6 +11,7 @@ from retrieval.path import Parts
 from serve_apps.folders import FolderDesk
 from serve_apps.fused import FusedQueries
 from serve_apps.handles import StageClient
+from serve_apps.metrics import StageMetrics
 from serve_apps.parts import open_parts
 from serve_apps.pushes import CatalogPushDesk, reading_process
 from serve_apps.service import Backend
@@ -22,16 +23,20 @@ async def open_backend(settings: Settings) -> Backend:
     return await _open(settings, open_parts(settings))
 
 
-async def open_staged_backend(settings: Settings, stages: Mapping[str, StageClient]) -> Backend:
+async def open_staged_backend(
+    settings: Settings, stages: Mapping[str, StageClient], metrics: StageMetrics
+) -> Backend:
     """Open everything behind HTTP over stages; its `close` gives it back."""
-    return await _open(settings, open_staged_parts(settings, stages))
+    return await _open(settings, open_staged_parts(settings, stages), metrics)
 
 
-async def _open(settings: Settings, opening: AbstractAsyncContextManager[Parts]) -> Backend:
+async def _open(
+    settings: Settings, opening: AbstractAsyncContextManager[Parts], stages: StageMetrics | None = None
+) -> Backend:
     stack = AsyncExitStack()
     parts = await stack.enter_async_context(opening)
     pushes = CatalogPushDesk(CatalogPushes(settings.postgres_url), reading_process(settings))
     await pushes.open()
     stack.push_async_callback(pushes.close)
     desk = FolderDesk(settings, parts.catalog)
-    return Backend(FusedQueries(parts), desk, stack.aclose, pushes)
+    return Backend(FusedQueries(parts), desk, stack.aclose, pushes, stages)

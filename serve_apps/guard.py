@@ -12,15 +12,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from opentelemetry import context, trace
-from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, TraceFlags
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+    get_current_span,
+)
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cortex.errors import Busy, CortexError, InputError, TooLarge
 from cortex.settings import Settings
-from cortex.telemetry import event, new_trace_id, tracer
+from cortex.telemetry import caller_trace, current, event, new_trace_id, span
+from serve_apps.account import Account, account, open_account
 from serve_apps.metrics import Metrics
 from serve_apps.problems import Unexpected, problem_response
 
@@ -36,7 +43,11 @@ SECURITY_HEADERS = {
 }
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _LIMITED = frozenset({"/v1/search", "/v1/answer", "/mcp"})
-_TRACE_CONTEXT = TraceContextTextMapPropagator()
+# Any other word that a caller sends as its method is counted and told as one.
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OTHER_METHOD = "_OTHER"
+# Asked every second or so by probes and scrapers; they have a trace only if their caller began one.
+_PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 class Guard:
@@ -56,8 +67,8 @@ class Guard:
             return
         started_s = time.perf_counter()
         headers = Headers(scope=scope)
-        with _traced(scope, headers):
-            reply = _Reply(send, new_trace_id())
+        with _traced(scope, headers) as traced:
+            reply, told = _Reply(send, new_trace_id()), open_account()
             try:
                 self._check(headers)
                 with self._seat(scope["path"]):
@@ -68,7 +79,7 @@ class Guard:
                 log_unexpected(error)
                 await reply.refuse(Unexpected("unexpected"), scope, receive)
             finally:
-                self._finish(scope, reply, time.perf_counter() - started_s)
+                self._finish(scope, reply, told, traced, time.perf_counter() - started_s)
 
     def _check(self, headers: Headers) -> None:
         if self._hosts and _host_name(headers.get("host", "")) not in self._hosts:
@@ -98,17 +109,19 @@ class Guard:
             self._in_flight -= 1
             self._metrics.in_flight.set(self._in_flight)
 
-    def _finish(self, scope: Scope, reply: _Reply, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "unmatched")
-        self._metrics.request(route, scope["method"], reply.status, seconds)
+    def _finish(self, scope: Scope, reply: _Reply, told: Account, traced: Span, seconds: float) -> None:
+        route, method = getattr(scope.get("route"), "path", "unmatched"), _method(scope)
+        self._metrics.request(route, method, reply.status, told.code, seconds)
+        _describe(traced, method, route, reply.status, told)
         event(
             "request.finish",
-            method=scope["method"],
+            method=method,
             route=route,
             status=reply.status,
             n_bytes=reply.n_bytes,
             duration_ms=round(seconds * 1000, 1),
             trace_id=reply.trace_id,
+            **told.fields(),
         )
 
 
@@ -135,6 +148,7 @@ class _Reply:
 
     async def refuse(self, error: CortexError, scope: Scope, receive: Receive) -> None:
         """Send a problem document, unless a response has already begun."""
+        account().fail(error)
         if self.status == 0:
             response = problem_response(error)
             if isinstance(error, TooLarge):
@@ -159,24 +173,43 @@ class _Limited:
 
 
 @contextmanager
-def _traced(scope: Scope, headers: Headers) -> Iterator[None]:
-    """Continue the caller's trace or begin one; without an exporter a bare context keeps one id per request."""
-    parent = _TRACE_CONTEXT.extract(headers)
-    attributes = {"http.request.method": scope["method"], "url.path": scope["path"]}
-    with tracer.start_as_current_span(
-        "http.request", parent, kind=SpanKind.SERVER, attributes=attributes
-    ) as span:
-        if span.get_span_context().is_valid:
-            yield
-            return
-        bare = NonRecordingSpan(
-            SpanContext(int(new_trace_id(), 16), 1, is_remote=False, trace_flags=TraceFlags(0))
-        )
-        token = context.attach(trace.set_span_in_context(bare))
-        try:
-            yield
-        finally:
-            context.detach(token)
+def _traced(scope: Scope, headers: Headers) -> Iterator[Span]:
+    """Continue the caller's trace or begin one; what nobody records still keeps one id per request.
+
+    The path stays out, for people may write anything into it; the route is known at the end.
+    """
+    parent = caller_trace(headers)
+    is_begun = get_current_span(parent).get_span_context().is_valid
+    if is_begun or scope["path"] not in _PROBES:
+        attributes = {"http.request.method": _method(scope)}
+        with span("http.request", attributes, kind=SpanKind.SERVER, parent=parent) as opened:
+            if opened.get_span_context().is_valid:
+                yield opened
+                return
+    identity = SpanContext(int(new_trace_id(), 16), 1, is_remote=False, trace_flags=TraceFlags(0))
+    bare = NonRecordingSpan(identity)
+    with current(bare):
+        yield bare
+
+
+def _method(scope: Scope) -> str:
+    return scope["method"] if scope["method"] in _METHODS else _OTHER_METHOD
+
+
+def _describe(traced: Span, method: str, route: str, status: int, told: Account) -> None:
+    """Say on the span of a request what came of it; who is refused is no failure of the server."""
+    if not traced.is_recording():
+        return
+    traced.update_name(f"{method} {route}")
+    traced.set_attributes({"http.route": route, "http.response.status_code": status})
+    if told.code:
+        traced.set_attribute("error.type", told.code)
+    if told.mode:
+        traced.set_attribute("cortex.answer.mode", told.mode)
+    if told.degraded:
+        traced.set_attribute("cortex.degraded", ",".join(told.degraded))
+    if status >= 500:
+        traced.set_status(StatusCode.ERROR)
 
 
 def allowed_hosts(settings: Settings) -> frozenset[str]:

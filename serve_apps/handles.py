@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 import grpc
+from opentelemetry.trace import SpanKind
 from ray.exceptions import RayError, RayTaskError
 from ray.serve.exceptions import BackPressureError, RayServeException
 from ray.serve.handle import DeploymentHandle
 
 from cortex.errors import Busy, CortexError, TimedOut, Unavailable
+from cortex.telemetry import span, start_span, trace_headers, under
+from serve_apps.metrics import StageMetrics
 from serve_apps.placements import CallLimits
-from serve_apps.replica import Failed, trace_of_caller
+from serve_apps.replica import Failed, call_attributes
 
 _FIRST_PAUSE_S = 0.05  # doubled each time; a router needs about as long to hear of a replica's end
 
@@ -29,8 +32,15 @@ class _Lost(Exception):
 class StageClient:
     """One stage as its callers see it. Calls only read, so one that a lost replica had is sent again."""
 
-    def __init__(self, name: str, handle: DeploymentHandle[Any], limits: CallLimits) -> None:
+    def __init__(
+        self,
+        name: str,
+        handle: DeploymentHandle[Any],
+        limits: CallLimits,
+        metrics: StageMetrics | None = None,
+    ) -> None:
         self._name = name
+        self._metrics = metrics or StageMetrics()
         self._call = handle.options(method_name="call")
         self._stream = handle.options(method_name="stream", stream=True)
         self._limits = limits
@@ -41,19 +51,30 @@ class StageClient:
         Raises Busy when its queue is full, TimedOut past the limit, Unavailable when it stays lost. Cancelled, it
         cancels the stage's work.
         """
-        try:
-            async with asyncio.timeout(self._limits.timeout_s):
-                return await self._persistently(call, arguments)
-        except TimeoutError as error:
-            raise TimedOut(
-                f"the stage {self._name} did not answer within {self._limits.timeout_s:g} s",
-                code="stage.timed_out",
-                hint="cortex logs serve",
-            ) from error
+        with span(**self._described(call)), self._metrics.watching(self._name, call):
+            try:
+                async with asyncio.timeout(self._limits.timeout_s):
+                    return await self._persistently(call, arguments)
+            except TimeoutError as error:
+                raise TimedOut(
+                    f"the stage {self._name} did not answer within {self._limits.timeout_s:g} s",
+                    code="stage.timed_out",
+                    hint="cortex logs serve",
+                ) from error
 
     async def stream(self, call: str, *arguments: Any) -> AsyncGenerator[Any, None]:
         """Yield what the stage yields; closing it ends the stage's work. Never sent twice."""
-        pieces = self._stream.remote(call, arguments, trace_of_caller())
+        streaming = start_span(**self._described(call))
+        try:
+            with self._metrics.watching(self._name, call):
+                async with aclosing(under(streaming, self._pieces(call, arguments))) as pieces:
+                    async for piece in pieces:
+                        yield piece
+        finally:
+            streaming.end()
+
+    async def _pieces(self, call: str, arguments: tuple[Any, ...]) -> AsyncGenerator[Any, None]:
+        pieces = self._stream.remote(call, arguments, trace_headers())
         try:
             with self._translated():
                 async for piece in pieces:
@@ -69,6 +90,7 @@ class StageClient:
     async def _persistently(self, call: str, arguments: tuple[Any, ...]) -> Any:
         for attempt in range(self._limits.attempts):
             if attempt:
+                self._metrics.sent_again(self._name)
                 await asyncio.sleep(_FIRST_PAUSE_S * 2 ** (attempt - 1))
             try:
                 return await self._once(call, arguments)
@@ -77,7 +99,7 @@ class StageClient:
         raise self._unavailable() from lost
 
     async def _once(self, call: str, arguments: tuple[Any, ...]) -> Any:
-        answer = self._call.remote(call, arguments, trace_of_caller())
+        answer = self._call.remote(call, arguments, trace_headers())
         try:
             with self._translated():
                 answered = await answer
@@ -114,6 +136,14 @@ class StageClient:
             raise _Lost from error
         except RayServeException as error:
             raise self._unavailable() from error
+
+    def _described(self, call: str) -> dict[str, Any]:
+        """Describe the span of a call: what it lasts longer than the replica's own, the call waited or was on its way."""
+        return {
+            "name": f"{self._name}.{call}",
+            "attributes": call_attributes(self._name, call),
+            "kind": SpanKind.CLIENT,
+        }
 
     def _unavailable(self) -> CortexError:
         return Unavailable(

@@ -32,7 +32,7 @@ _OPEN = {"/healthz", "/readyz", "/metrics", pushes.PATH}
 
 def make_app(backend: Backend, settings: Settings) -> FastAPI:
     """Make the app. It holds no engine itself: everything it asks is in `backend`."""
-    metrics = Metrics()
+    metrics = Metrics(backend.stages)
     identity = Identity(settings, backend.queries)
     app = FastAPI(
         title="Cortex",
@@ -41,6 +41,8 @@ def make_app(backend: Backend, settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        # FastAPI's own spans, metrics and logs name paths, and repeat what was sent; ours do neither.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.include_router(query_routes(backend.queries, identity, settings, metrics))
     app.include_router(mcp_routes(backend.queries, identity, settings, metrics))

@@ -15,6 +15,7 @@ from cortex import errors
 from cortex.api import Problem
 from cortex.errors import CortexError, Forbidden, InputError, NotFound, Remedy, TooLarge, Unauthenticated
 from cortex.telemetry import new_trace_id
+from serve_apps.account import account
 
 MEDIA_TYPE = "application/problem+json"
 _RETRY_AFTER_S = 2
@@ -52,7 +53,8 @@ def problem(error: CortexError) -> Problem:
 
 
 def problem_response(error: CortexError) -> Response:
-    """Make the HTTP response of an error, with Retry-After and WWW-Authenticate where they belong."""
+    """Make the HTTP response of an error, with Retry-After and WWW-Authenticate where they belong, and note it."""
+    account().fail(error)
     headers = {"cache-control": "no-store"}
     if error.remedy is Remedy.RETRY_AFTER:
         headers["retry-after"] = str(error.fields.get("retry_after_s", _RETRY_AFTER_S))

@@ -16,9 +16,9 @@ def settings_of(home: str) -> Settings:
     return read_settings()
 
 
-def begin(home: str) -> Settings:
-    """Read the settings, and set up events and traces by them."""
+def begin(home: str, name: str) -> Settings:
+    """Read the settings, and set up events and traces by them; `name` says on its spans which process it is."""
     settings = settings_of(home)
     setup_logging(settings.log_level)
-    setup_tracing(settings)
+    setup_tracing(settings, name)
     return settings

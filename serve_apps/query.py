@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Literal
@@ -17,10 +18,12 @@ from ray.serve.handle import DeploymentHandle
 
 from cortex.settings import Settings
 from serve_apps.http import make_app
-from serve_apps.placements import Block, CallLimits, deployments_of, read_blocks
+from serve_apps.metrics import StageMetrics
+from serve_apps.placements import INGRESS, Block, CallLimits, deployments_of, read_blocks
 from serve_apps.process import begin, settings_of
 from serve_apps.replica import StageReplica
 from serve_apps.service import Backend
+from serve_apps.tracing import flush_traces
 
 APP_NAME = "cortex"
 # Serve's own log stays small: the ingress writes one event per request itself.
@@ -52,7 +55,7 @@ class Query:
         stages: Mapping[str, DeploymentHandle[Any]] | None = None,
         limits: Mapping[str, CallLimits] | None = None,
     ) -> None:
-        self._settings = begin(home)
+        self._settings = begin(home, INGRESS["staged" if stages else "fused"])
         if stages:
             self._backend = await _open_staged(self._settings, stages, limits or {})
         else:
@@ -65,6 +68,7 @@ class Query:
     async def __del__(self) -> None:
         if hasattr(self, "_backend"):
             await self._backend.close()
+        await asyncio.to_thread(flush_traces)
 
 
 async def _open_staged(
@@ -73,10 +77,12 @@ async def _open_staged(
     from serve_apps.backend import open_staged_backend
     from serve_apps.handles import StageClient
 
+    metrics = StageMetrics()
     stages = {
-        name: StageClient(name, handle, limits.get(name, CallLimits())) for name, handle in handles.items()
+        name: StageClient(name, handle, limits.get(name, CallLimits()), metrics)
+        for name, handle in handles.items()
     }
-    return await open_staged_backend(settings, stages)
+    return await open_staged_backend(settings, stages, metrics)
 
 
 def build(args: BuildArgs) -> Application:

@@ -5,24 +5,23 @@ Errors leave as values: a CortexError keeps its code, remedy and hint, and Serve
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import AsyncExitStack, aclosing, contextmanager
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry import context
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.trace import SpanKind
 
 from cortex.errors import CortexError
-from cortex.telemetry import tracer
+from cortex.telemetry import caller_trace, mark_failed, span, start_span, under
 from serve_apps.guard import log_unexpected
 from serve_apps.problems import Unexpected
 from serve_apps.process import begin
+from serve_apps.tracing import flush_traces
 
 if TYPE_CHECKING:
     from serve_apps.stages import Calls
-
-_TRACE_CONTEXT = TraceContextTextMapPropagator()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +31,9 @@ class Failed:
     error: CortexError
 
 
-def trace_of_caller() -> dict[str, str]:
-    """Write down the current trace, for a call to take along."""
-    carrier: dict[str, str] = {}
-    _TRACE_CONTEXT.inject(carrier)
-    return carrier
+def call_attributes(stage: str, call: str) -> dict[str, str]:
+    """Describe a call of a stage, by its caller and by its replica alike (OpenTelemetry's names for RPC)."""
+    return {"rpc.system": "ray_serve", "rpc.service": stage, "rpc.method": call}
 
 
 class Answers:
@@ -48,12 +45,14 @@ class Answers:
 
     async def call(self, name: str, arguments: tuple[Any, ...], trace: Mapping[str, str]) -> Any:
         """Answer one call of a port; an error is answered as Failed."""
-        with _continued(trace), tracer.start_as_current_span(f"{self._stage}.{name}"):
+        with span(**self._described(name), parent=caller_trace(trace)) as answering:
             try:
                 return await self._calls[name](*arguments)
             except CortexError as error:
+                mark_failed(answering, error)
                 return Failed(error)
             except Exception as error:  # noqa: BLE001 - the replica's outermost ring: its text may hold content
+                mark_failed(answering, error)
                 log_unexpected(error)
                 return Failed(Unexpected("unexpected"))
 
@@ -61,10 +60,9 @@ class Answers:
         self, name: str, arguments: tuple[Any, ...], trace: Mapping[str, str]
     ) -> AsyncGenerator[Any, None]:
         """Answer one call that streams, piece by piece; an error is the last piece, as Failed."""
-        # No context is entered: a generator may be closed from another task than the one that started it.
-        span = tracer.start_span(f"{self._stage}.{name}", _TRACE_CONTEXT.extract(trace))
+        streaming = start_span(**self._described(name), parent=caller_trace(trace))
         try:
-            async with aclosing(self._calls[name](*arguments)) as pieces:
+            async with aclosing(under(streaming, self._calls[name](*arguments))) as pieces:
                 async for piece in pieces:
                     yield piece
         except CortexError as error:
@@ -73,7 +71,14 @@ class Answers:
             log_unexpected(error)
             yield Failed(Unexpected("unexpected"))
         finally:
-            span.end()
+            streaming.end()
+
+    def _described(self, name: str) -> dict[str, Any]:
+        return {
+            "name": f"{self._stage}.{name}",
+            "attributes": call_attributes(self._stage, name),
+            "kind": SpanKind.SERVER,
+        }
 
 
 class StageReplica(Answers):
@@ -82,22 +87,14 @@ class StageReplica(Answers):
     async def __init__(self, home: str, stage: str) -> None:  # type: ignore[misc]  # Serve awaits it
         from serve_apps.stages import OPENERS  # adapters: whoever only deploys this class does not load them
 
-        settings = begin(home)
+        settings = begin(home, stage)
         self._open = AsyncExitStack()
         super().__init__(stage, await self._open.enter_async_context(OPENERS[stage](settings, _holds_gpu())))
 
     async def __del__(self) -> None:
         if hasattr(self, "_open"):
             await self._open.aclose()
-
-
-@contextmanager
-def _continued(trace: Mapping[str, str]) -> Iterator[None]:
-    token = context.attach(_TRACE_CONTEXT.extract(trace))
-    try:
-        yield
-    finally:
-        context.detach(token)
+        await asyncio.to_thread(flush_traces)
 
 
 def _holds_gpu() -> bool:

@@ -12,6 +12,7 @@ from typing import Protocol
 from cortex.api import SourceModel
 from cortex.evidence import Answer, AnswerEvent, Hit, Question, SearchResult
 from cortex.principals import Principal
+from serve_apps.metrics import StageMetrics
 
 
 class QueryService(Protocol):
@@ -66,9 +67,10 @@ async def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What one ingress serves; without a desk for pushes every push is refused."""
+    """What one ingress serves; without a desk for pushes every push is refused. Over stages, with the figures of their calls."""
 
     queries: QueryService
     desk: SourceDesk
     close: Callable[[], Awaitable[None]] = _nothing
     pushes: PushDesk | None = None
+    stages: StageMetrics | None = None

@@ -6,11 +6,12 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
 
 import psycopg
+from opentelemetry.trace import Span, SpanKind
 from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool
 
@@ -20,6 +21,7 @@ from cortex.documents import Anchor
 from cortex.errors import ChecksUnavailable, Forbidden, NotFound, Unauthenticated
 from cortex.evidence import Answer, Candidate, Hit, LaneScores, SearchResult
 from cortex.principals import Permit, Principal
+from cortex.telemetry import span
 
 _SQL = {**queries("reading"), "audit": queries("audit")["append"]}
 
@@ -68,7 +70,7 @@ class PostgresQueryCatalog:
         walk is cached. With readers, what remains is what each of them has too.
         """
         person, *readers = principal.audience
-        async with self._connection() as connection:
+        async with self._connection("permit") as connection:
             permit = await self._expand(connection, person)
             for reader in readers:
                 try:
@@ -89,7 +91,7 @@ class PostgresQueryCatalog:
             "chunk_ids": [candidate.chunk_id for candidate in candidates],
             "tenant_id": permit.principal.tenant_id,
         }
-        async with self._connection() as connection:
+        async with self._connection("hydrate") as connection:
             rows = await (await connection.execute(_SQL["hydrate"], values)).fetchall()
         asked = [(row, candidates[row[0] - 1]) for row in _within(permit, rows)]
         return [_hit(row, candidate.score, candidate.lanes) for row, candidate in asked]
@@ -99,7 +101,7 @@ class PostgresQueryCatalog:
         if "\x00" in document_id or not permit.profile_ids:
             return []
         values = {"document_id": document_id, "tenant_id": permit.principal.tenant_id}
-        async with self._connection() as connection:
+        async with self._connection("document_chunks") as connection:
             rows = await (await connection.execute(_SQL["document_chunks"], values)).fetchall()
         return [_hit(row, 0.0, LaneScores()) for row in _within(permit, rows)]
 
@@ -109,16 +111,17 @@ class PostgresQueryCatalog:
         Waits (2 s by default), then raises ChecksUnavailable: a recheck that might miss a revocation shows nothing.
         """
         deadline, up_to = time.monotonic() + self._writes_wait_s, _ANY
-        while True:
-            waiting, token = await self._gate(up_to)
-            if waiting is None and token:
-                return token
-            if time.monotonic() > deadline:
-                raise ChecksUnavailable(
-                    "permission changes wait to be applied, so nothing can be shown", hint="cortex status"
-                )
-            up_to = min(up_to, _ANY if waiting is None else waiting)
-            await asyncio.sleep(_POLL_S)
+        with _asking("permission_gate"):
+            while True:
+                waiting, token = await self._gate(up_to)
+                if waiting is None and token:
+                    return token
+                if time.monotonic() > deadline:
+                    raise ChecksUnavailable(
+                        "permission changes wait to be applied, so nothing can be shown", hint="cortex status"
+                    )
+                up_to = min(up_to, _ANY if waiting is None else waiting)
+                await asyncio.sleep(_POLL_S)
 
     async def record_answer(
         self, principal: Principal, question: str, result: SearchResult, answer: Answer
@@ -133,7 +136,7 @@ class PostgresQueryCatalog:
             "is_abstained": answer.is_abstained,
             "trace_id": result.trace_id,
         }
-        async with self._connection() as connection, connection.transaction():
+        async with self._connection("record_answer") as connection, connection.transaction():
             row = await (await connection.execute(_SQL["record_answer"], values)).fetchone()
             assert row is not None  # INSERT … RETURNING
             cited = [
@@ -161,7 +164,7 @@ class PostgresQueryCatalog:
             "is_helpful": is_helpful,
             "comment": _storable(comment),
         }
-        async with self._connection() as connection:
+        async with self._connection("record_feedback") as connection:
             if (await connection.execute(_SQL["record_feedback"], values)).rowcount == 0:
                 raise NotFound("there is no such answer", code="answer.unknown")
 
@@ -173,12 +176,12 @@ class PostgresQueryCatalog:
             "action": action,
             "fields": Jsonb({name: _storable(v) if isinstance(v, str) else v for name, v in fields.items()}),
         }
-        async with self._connection() as connection:
+        async with self._connection("audit") as connection:
             await connection.execute(_SQL["audit"], values)
 
     async def ping(self) -> None:
         """Raise Unavailable unless the catalog answers."""
-        async with self._connection() as connection:
+        async with self._connection("ping") as connection:
             await connection.execute(_SQL["ping"])
 
     async def _expand(self, connection: psycopg.AsyncConnection, person: Principal) -> Permit:
@@ -198,7 +201,7 @@ class PostgresQueryCatalog:
         return Permit(person, profile_ids, revision, token)
 
     async def _gate(self, up_to: int) -> tuple[int | None, str]:
-        async with self._connection() as connection:
+        async with self._pooled() as connection:
             row = await (await connection.execute(_SQL["permission_gate"], {"up_to": up_to})).fetchone()
         return row or (None, "")
 
@@ -210,10 +213,23 @@ class PostgresQueryCatalog:
             self._profile_ids.popitem(last=False)
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[psycopg.AsyncConnection]:
+    async def _connection(self, query: str) -> AsyncIterator[psycopg.AsyncConnection]:
+        """Lend a connection for a query of our own name; its span holds the wait for one."""
+        with _asking(query):
+            async with self._pooled() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def _pooled(self) -> AsyncIterator[psycopg.AsyncConnection]:
         with translated():
             async with self._pool.connection() as connection:
                 yield connection
+
+
+def _asking(query: str) -> AbstractContextManager[Span]:
+    """Open the span of a query, which tells its name and never its text."""
+    described = {"db.system.name": "postgresql", "db.query.summary": query}
+    return span(f"postgresql {query}", described, kind=SpanKind.CLIENT)
 
 
 def _refuse_removed(is_removed: bool, is_older: bool) -> None:

@@ -18,16 +18,22 @@ from authzed.api.v1 import (
 )
 from authzed.api.v1.permission_service_pb2_grpc import PermissionsServiceStub
 from google.rpc.error_details_pb2 import ErrorInfo
+from opentelemetry.trace import SpanKind
 
 from adapters.spicedb.channels import HEALTH_METHOD, SERVING, open_async_channel
 from adapters.spicedb.slices import view_permission
 from cortex.errors import ChecksUnavailable
 from cortex.ids import tenant_object_id
 from cortex.principals import Principal
-from cortex.telemetry import event
+from cortex.telemetry import event, span
 
 _TIMEOUT_S = 2.0
 _MOST_ITEMS = 100  # SpiceDB works on a hundred at a time; a longer call only comes nearer to the limit
+_CHECK = {
+    "rpc.system": "grpc",
+    "rpc.service": "authzed.api.v1.PermissionsService",
+    "rpc.method": "CheckBulkPermissions",
+}
 _ALLOWED = CheckPermissionResponse.PERMISSIONSHIP_HAS_PERMISSION
 _TOO_DEEP = ErrorReason.Name(ErrorReason.ERROR_REASON_MAXIMUM_DEPTH_EXCEEDED)
 
@@ -80,7 +86,12 @@ class SpiceDBChecker:
             for document_id in document_ids
         ]
         request = CheckBulkPermissionsRequest(items=items, consistency=_consistency(token))
-        answer = await _answer(PermissionsServiceStub(self._open()).CheckBulkPermissions, request)
+        with span(
+            f"spicedb {_CHECK['rpc.method']}",
+            {**_CHECK, "cortex.documents": len(items)},
+            kind=SpanKind.CLIENT,
+        ):
+            answer = await _answer(PermissionsServiceStub(self._open()).CheckBulkPermissions, request)
         if [pair.request for pair in answer.pairs] != items:
             raise ChecksUnavailable("SpiceDB answered something that was not asked")
         return {

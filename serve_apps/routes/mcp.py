@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
+from opentelemetry.context import get_current
 
 from cortex.errors import InputError
 from cortex.principals import Principal
@@ -50,7 +51,7 @@ def mcp_routes(queries: QueryService, identity: Identity, settings: Settings, me
             identity.require_own_page(request)
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
             raise InputError(f"the body must be {_JSON}", code="body.malformed")
-        request.state.principal = principal
+        request.state.principal, request.state.context = principal, get_current()
         return await protocol.exchange(await request.body())
 
     return router

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from cortex.principals import Principal
 from cortex.settings import Settings
 from cortex.telemetry import event, new_trace_id
 from serve_apps import shapes
+from serve_apps.account import account
 from serve_apps.identity import Identity
 from serve_apps.metrics import Metrics
 from serve_apps.problems import Unexpected, problem
@@ -86,7 +88,7 @@ class AnswerDesk:
         question, reader = self.question(request), self.reader(principal, request)
         async with _within(self._settings.request_timeout_s, "search"):
             result = await self._queries.search(reader, question)
-        self._metrics.search(result)
+        self._found(result)
         return result
 
     async def document(self, principal: Principal, document_id: str) -> list[Hit]:
@@ -115,12 +117,12 @@ class AnswerDesk:
         self, principal: Principal, question: Question
     ) -> tuple[AsyncIterator[AnswerEvent], SearchResult]:
         """Wait for the evidence, so that an error before it still gets its own HTTP status."""
-        events = self._queries.answer(principal, question)
+        events = self._watched(self._queries.answer(principal, question))
         async with _within(self._settings.request_timeout_s, "search"):
             first = await anext(events, None)
         if first is None or first.result is None:
             raise Unavailable("the query path sent no evidence", code="answer.empty")
-        self._metrics.search(first.result)
+        self._found(first.result)
         return events, first.result
 
     async def whole(
@@ -160,8 +162,10 @@ class AnswerDesk:
             async for each in events:
                 yield await self._piece(principal, question, each, result)
         except CortexError as error:
+            account().fail(error)
             yield sse("error", problem(error))
         except Exception as error:  # noqa: BLE001 - outermost: the status line is sent, only an event can tell
+            account().fail(Unexpected("unexpected"))
             event("answer.fail", level=logging.ERROR, error=type(error).__name__, trace_id=question.trace_id)
             yield sse("error", problem(Unexpected("unexpected")))
         finally:
@@ -182,10 +186,29 @@ class AnswerDesk:
             data = api.TokenModel(text=each.token)
         return sse(each.kind.value, data)
 
+    def _found(self, result: SearchResult) -> None:
+        self._metrics.search(result)
+        account().search(result)
+
+    async def _watched(self, events: AsyncIterator[AnswerEvent]) -> AsyncGenerator[AnswerEvent, None]:
+        """Pass an answer's events on, and take the time to its first word."""
+        asked_s, is_first = time.perf_counter(), True
+        try:
+            async for each in events:
+                if is_first and each.kind is AnswerEventKind.TOKEN:
+                    is_first, seconds = False, time.perf_counter() - asked_s
+                    self._metrics.first_token(seconds)
+                    account().first_token_ms = round(seconds * 1000, 1)
+                yield each
+        finally:
+            if isinstance(events, AsyncGenerator):
+                await events.aclose()
+
     async def _record(
         self, principal: Principal, question: Question, result: SearchResult, answer: Answer
     ) -> str:
-        self._metrics.answer(answer.mode)
+        self._metrics.answer(answer, result)
+        account().answer(answer)
         return await self._queries.record_answer(principal, question, result, answer)
 
 

@@ -23,6 +23,8 @@ from starlette.types import Message, Receive, Scope, Send
 import cortex
 from cortex.errors import CortexError, InputError, NotFound
 from cortex.principals import Principal
+from cortex.telemetry import attached, span
+from serve_apps.account import account
 from serve_apps.guard import log_unexpected
 from serve_apps.metrics import Metrics
 from serve_apps.problems import Unexpected, problem
@@ -43,7 +45,15 @@ def make_server(toolbox: Toolbox, metrics: Metrics) -> Server[Any]:
         assert context.request is not None, "only HTTP calls tools"
         tool = _find(toolbox, params.name)
         called = _Call(toolbox, tool, context.request.state.principal)
-        result = await called.run(params.arguments or {})
+        # The SDK would follow a trace that the message names; one request has one trace, that of its HTTP headers.
+        with (
+            attached(context.request.state.context),
+            span(
+                f"execute_tool {tool.name}",
+                {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool.name},
+            ),
+        ):
+            result = await called.run(params.arguments or {})
         metrics.tool(tool.name, called.code)
         return result
 
@@ -109,6 +119,7 @@ class _Call:
 
     async def run(self, arguments: dict[str, Any]) -> types.CallToolResult:
         """Run it to its result."""
+        account().tool = self._tool.name
         try:
             result = await self._toolbox.call(self._principal, self._tool, arguments)
         except CortexError as error:
@@ -123,6 +134,7 @@ class _Call:
 
     def _failed(self, error: CortexError) -> types.CallToolResult:
         self.code = error.error_code
+        account().fail(error)
         text = problem(error).model_dump_json()
         # No structured content: some hosts hold that against the schema of a success.
         return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
@@ -155,6 +167,7 @@ def _find(toolbox: Toolbox, name: str) -> Tool:
     try:
         return toolbox.find(name)
     except NotFound as error:
+        account().fail(error)
         raise MCPError(types.INVALID_PARAMS, error.message, problem(error).model_dump(mode="json")) from error
 
 
@@ -175,6 +188,7 @@ def _refusal(body: bytes) -> Response | None:
 
 def _refuse(code: int, said: str) -> Response:
     error = InputError(said, code="body.malformed")
+    account().fail(error)
     answer = {
         "jsonrpc": "2.0",
         "id": None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
@@ -37,14 +38,26 @@ def running_app(home: Path, *, is_demo: bool = True) -> Iterator[RunningApp]:
     people = f"{ADA}=search operate,{BEN}=search"
     settings = Settings(home=home, is_demo=is_demo, demo_people=people)
     service = TwinService(token_delay_s=0.01)
+    with serving(Backend(service, TwinDesk()), settings) as url:
+        yield RunningApp(url, service, settings)
+
+
+@contextmanager
+def serving(backend: Backend, settings: Settings) -> Iterator[str]:
+    """Serve any backend on a free port until the block ends; yields the address."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        app = make_app(Backend(service, TwinDesk()), settings)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        config = uvicorn.Config(make_app(backend, settings), log_level="warning", lifespan="off")
+        server = uvicorn.Server(config)
+
+        async def serve() -> None:
+            await server.serve(sockets=[listener])
+            await backend.close()
+
+        thread = threading.Thread(target=asyncio.run, args=(serve(),), daemon=True)
         thread.start()
         while not server.started:
             time.sleep(0.01)
-        yield RunningApp(f"http://127.0.0.1:{listener.getsockname()[1]}", service, settings)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         server.should_exit = True
         thread.join(timeout=10)

@@ -10,6 +10,7 @@ from typing import Any
 
 from retrieval.path import Parts
 from serve_apps.handles import StageClient
+from serve_apps.metrics import StageMetrics
 from serve_apps.placements import STAGES, CallLimits
 from serve_apps.remote import (
     RemoteChecker,
@@ -43,9 +44,10 @@ class TwinHandle:
     lost_after: tuple[int, BaseException] | None = None
     asked: list[str] = field(default_factory=list)
     n_cancelled: int = 0
+    name: str = "twin"
 
     def options(self, *, method_name: str, stream: bool = False) -> TwinMethod:
-        return TwinMethod(self, Answers("twin", self.calls), method_name)
+        return TwinMethod(self, Answers(self.name, self.calls), method_name)
 
 
 @dataclass
@@ -107,9 +109,11 @@ class TwinPieces:
         self.handle.n_cancelled += 1
 
 
-def client(handle: TwinHandle, *, timeout_s: float = 5.0, attempts: int = 3) -> StageClient:
+def client(
+    handle: TwinHandle, *, timeout_s: float = 5.0, attempts: int = 3, metrics: StageMetrics | None = None
+) -> StageClient:
     """Make a client of a stage over a twin."""
-    return StageClient("twin", handle, CallLimits(timeout_s, attempts))  # type: ignore[arg-type]
+    return StageClient(handle.name, handle, CallLimits(timeout_s, attempts), metrics)  # type: ignore[arg-type]
 
 
 def calls_of(parts: Parts) -> dict[str, Calls]:
@@ -137,7 +141,7 @@ def calls_of(parts: Parts) -> dict[str, Calls]:
 def staged(parts: Parts) -> Parts:
     """Put a handle between the query path and each of its parts."""
     answered = calls_of(parts)
-    stages = {name: client(TwinHandle(answered[name])) for name in STAGES}
+    stages = {name: client(TwinHandle(answered[name], name=name)) for name in STAGES}
     return replace(
         parts,
         catalog=StagedCatalog(stages["permissions"], stages["recheck"], parts.catalog),

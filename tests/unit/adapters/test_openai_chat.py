@@ -15,6 +15,7 @@ from adapters.openai_chat import OpenAIGenerator
 from cortex.errors import Misconfigured, TimedOut, Unavailable
 from cortex.ports.models import Message
 from cortex.settings import Settings
+from tests.twins.spans import kept_spans
 
 Script = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -194,3 +195,20 @@ def test_a_url_without_a_model_is_misconfigured() -> None:
     """The settings must name the model to ask."""
     with pytest.raises(Misconfigured):
         OpenAIGenerator.from_settings(Settings(llm_url="http://127.0.0.1:1/v1"))
+
+
+async def test_a_call_has_a_span_that_says_nothing_of_what_was_said(server: ModelServer) -> None:
+    """OpenTelemetry's names for generative AI, the time to the first piece, and the code when the model fails."""
+    server.script = event("Kestrels sing.", "stop") + DONE
+    with kept_spans() as kept:
+        await ask(server.url)
+        chat = kept.attributes("chat tiny")
+        assert (chat["gen_ai.operation.name"], chat["gen_ai.request.model"]) == ("chat", "tiny")
+        assert (chat["gen_ai.request.max_tokens"], chat["gen_ai.request.stream"]) == (100, True)
+        assert chat["gen_ai.response.time_to_first_chunk"] > 0 and "error.type" not in chat
+        assert not any(secret in kept.said() for secret in ("Kestrel", "why?", "secret"))
+    server.script = event("x")
+    with kept_spans() as kept:
+        with pytest.raises(Unavailable):
+            await ask(server.url)
+        assert kept.attributes("chat tiny")["error.type"] == "generator.broken_off"

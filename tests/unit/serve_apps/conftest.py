@@ -53,6 +53,8 @@ def ada(make_client: MakeClient, home: Settings) -> httpx.AsyncClient:
     return make_client(home, ADA)
 
 
-def token(settings: Settings, user: str, scopes: str = "search", ttl_s: int = 60) -> str:
-    principal = Principal("default", user, frozenset(scopes.split()))
+def token(
+    settings: Settings, user: str, scopes: str = "search", ttl_s: int = 60, tenant_id: str = "default"
+) -> str:
+    principal = Principal(tenant_id, user, frozenset(scopes.split()))
     return sign(principal, local_private_key(settings), ttl_s)

@@ -21,6 +21,7 @@ from tests.twins.agents import agent, said
 from tests.twins.service import ADA, BEN, CLEO, LIBRARY, TwinDesk, TwinService
 from tests.unit.serve_apps.conftest import MakeClient, token
 from tests.unit.serve_apps.test_bad_requests import check
+from tests.unit.serve_apps.test_metrics import value
 
 TRAVEL, SALARY = LIBRARY[0], LIBRARY[1]
 QUESTIONS = (
@@ -450,6 +451,7 @@ async def test_tool_calls_are_counted_and_traced(ada: httpx.AsyncClient) -> None
     assert response.json()["result"]["structuredContent"]["trace_id"] == response.headers["x-trace-id"]
     await call(ada, "fetch", {"id": "nothing"})
     text = (await ada.get("/metrics")).text
-    assert 'cortex_tool_calls_total{code="ok",tool="search"} 1.0' in text
-    assert 'cortex_tool_calls_total{code="document.not_found",tool="fetch"} 1.0' in text
-    assert 'cortex_stage_seconds_count{stage="search"} 1.0' in text
+    assert value(text, "cortex_tool_calls_total", code="ok", tool="search") == 1
+    assert value(text, "cortex_tool_calls_total", code="document.not_found", tool="fetch") == 1
+    assert value(text, "cortex_errors_total", route="/mcp", code="document.not_found") == 1
+    assert value(text, "cortex_step_duration_seconds_count", step="search") == 1
