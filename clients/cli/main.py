@@ -17,7 +17,18 @@ GROUP = "cortex.commands"
 
 # Where a command is listed; one that an installed package adds is listed under "More".
 SECTIONS = {
-    "Run it": ("up", "down", "status", "logs", "doctor", "migrate", "backup", "restore", "serve-config"),
+    "Run it": (
+        "up",
+        "down",
+        "status",
+        "logs",
+        "trace",
+        "doctor",
+        "migrate",
+        "backup",
+        "restore",
+        "serve-config",
+    ),
     "Load": ("ingest", "backfill", "sources", "access"),
     "Ask": ("search", "ask", "mcp", "slack", "token"),
     "Judge": ("eval", "bench"),
