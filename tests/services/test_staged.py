@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -101,3 +103,51 @@ def test_a_reader_who_leaves_ends_the_models_work(home: StagedHome) -> None:
         wait_until(lambda: home.model.n_left == n_left + 1, timeout_s=QUICKLY_S)
     finally:
         home.model.n_words = 40
+
+
+def test_a_question_is_one_trace_across_processes(home: StagedHome) -> None:
+    """The caller's trace goes on in all seven processes, each engine's calls below its stage, and `cortex trace` shows it."""
+    trace_id = secrets.token_hex(16)
+    headers = {**home.headers(PEOPLE[2]), "traceparent": f"00-{trace_id}-{'b' * 16}-01"}
+    question = {"query": "What does ERR-4417 mean?"}
+    reply = httpx.post(f"{home.url}/v1/answer", json=question, headers=headers, timeout=60)
+    assert (reply.json()["mode"], reply.json()["trace_id"]) == ("generated", trace_id)
+
+    shown = home.scratch.cortex("trace", trace_id).document
+    spans = {each["span_id"]: each for each in shown["spans"]}
+    assert [each["name"] for each in spans.values() if each["depth"] == 0] == ["POST /v1/answer"]
+    asked = {"permissions", "understanding", "embedding", "search", "recheck", "generation"}
+    assert {each["process"] for each in spans.values()} == {"ingress", *asked}
+    assert len({each["pid"] for each in spans.values()}) == 7
+    for each in spans.values():
+        if each["process"] != "ingress" and each["kind"] == "server":
+            call = spans[each["parent_id"]]
+            assert (call["process"], call["kind"], call["name"]) == ("ingress", "client", each["name"])
+            assert call["duration_ms"] >= each["duration_ms"]
+    placed = {(each["process"], each["name"].partition("-")[0]) for each in spans.values()}
+    assert placed >= {
+        ("permissions", "postgresql permit"),
+        ("permissions", "postgresql permission_gate"),
+        ("embedding", "embeddings all"),
+        ("search", "qdrant query_batch_points"),
+        ("recheck", "postgresql hydrate"),
+        ("recheck", "spicedb CheckBulkPermissions"),
+        ("generation", "chat tiny"),
+        ("ingress", "postgresql record_answer"),
+    }
+    assert (shown["n_broken_lines"], "ERR-4417" in json.dumps(shown)) == (0, False)
+
+    events = [json.loads(line) for line in _events(home) if trace_id in line]
+    assert [(each["event"], each["route"], each["mode"]) for each in events] == [
+        ("request.finish", "/v1/answer", "generated")
+    ]
+    counted = httpx.get(f"{home.url}/metrics", timeout=60).raise_for_status().text
+    assert {each for each in asked if f'stage="{each}"' in counted} == asked
+
+
+def _events(home: StagedHome) -> list[str]:
+    """The log lines of all replicas."""
+    logs = Path(home.scratch.state.env["CORTEX_RAY_TEMP_DIR"], "session_latest", "logs").glob("worker-*.err")
+    return [
+        line for log in logs for line in log.read_text(errors="replace").splitlines() if line.startswith("{")
+    ]
