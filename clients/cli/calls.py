@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
 
+from clients.patience import patiently
 from cortex.errors import (
     Busy,
     Conflict,
@@ -69,19 +70,21 @@ class Caller:
     def call(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Post and return the JSON document; raises the error that a problem document states."""
         with reaching(self._url):
-            response = self._client.post(path, json=body)
+            response = patiently(lambda: self._client.post(path, json=body))
             raise_problem(response)
             found: dict[str, Any] = response.json()
             return found
 
     def stream(self, path: str, body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Post and yield server-sent events as name and data; raises an `error` event's problem."""
+        """Post and yield server-sent events as name and data; raises an `error` event's problem.
+
+        What was begun is not begun again: a stream that breaks off is an error.
+        """
+        request = self._client.build_request("POST", path, json={**body, "stream": True})
         with (
             reaching(self._url),
-            self._client.stream("POST", path, json={**body, "stream": True}) as response,
+            closing(patiently(lambda: self._client.send(request, stream=True))) as response,
         ):
-            if response.is_error:
-                response.read()
             raise_problem(response)
             name = ""
             for line in response.iter_lines():

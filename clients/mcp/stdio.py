@@ -22,6 +22,7 @@ from mcp.types.version import LATEST_HANDSHAKE_VERSION
 
 import cortex
 from clients.cli.calls import TIMEOUT, api_url, bearer, raise_problem, reaching
+from clients.patience import patiently_async
 from cortex.api import Problem
 from cortex.errors import CortexError, Unavailable
 from cortex.settings import Settings
@@ -76,7 +77,8 @@ class Upstream:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         headers = {"authorization": f"Bearer {bearer(self._settings, self._user_id)}"}
         with reaching(self._url):
-            response = await self._client.post("/mcp", json=body, headers=headers)
+            # Every tool of Cortex only reads, so a call that a lost replica had may be made again.
+            response = await patiently_async(lambda: self._client.post("/mcp", json=body, headers=headers))
             raise_problem(response)
             reply = response.json()
         match reply:

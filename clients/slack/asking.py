@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
-from clients.cli.calls import api_url, raise_problem
+from clients.cli.calls import api_url, raise_problem, reaching
+from clients.patience import patiently_async
 from cortex.api import ACT_FOR, AnswerResponse
-from cortex.errors import Forbidden, Misconfigured, TimedOut, Unavailable
+from cortex.errors import Forbidden, Misconfigured
 from cortex.principals import Principal
 from cortex.settings import Settings
 from cortex.tokens import local_private_key, sign
@@ -20,8 +20,6 @@ SERVICE = "slack-bot"  # the name under which a bot beside its home signs; other
 _CONNECT_TIMEOUT_S = 5.0
 _SILENCE_TIMEOUT_S = 120.0  # a model on a small machine may think this long
 _TOKEN_TTL_S = 300
-_ATTEMPTS = 3
-_PAUSE_S, _LONGEST_PAUSE_S = 2.0, 15.0
 
 
 class Cortex:
@@ -68,30 +66,16 @@ class Cortex:
     async def _send(
         self, method: str, path: str, person: str = "", body: dict[str, Any] | None = None
     ) -> httpx.Response:
-        """Call, and again after a pause while Cortex is busy or an engine restarts; raises a problem's error."""
-        for attempts_left in reversed(range(_ATTEMPTS)):
-            response = await self._once(method, path, person, body)
-            if not attempts_left or response.status_code not in (
-                httpx.codes.TOO_MANY_REQUESTS,
-                httpx.codes.SERVICE_UNAVAILABLE,
-            ):
-                break
-            await asyncio.sleep(_pause_s(response.headers.get("retry-after", "")))
-        raise_problem(response)
-        return response
-
-    async def _once(self, method: str, path: str, person: str, body: dict[str, Any] | None) -> httpx.Response:
+        """Call, and again while Cortex is busy or loses what it held; raises a problem's error."""
         headers = {"authorization": f"Bearer {self._token()}"}
         if person:
             headers[ACT_FOR] = quote(person, safe="@")
-        try:
-            return await self._client.request(method, path, json=body, headers=headers)
-        except httpx.TimeoutException as error:
-            raise TimedOut(f"Cortex at {self._url} did not answer in time", hint="cortex status") from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise Unavailable(
-                f"Cortex does not answer at {self._url}", code="server.unreachable", hint="cortex up"
-            ) from error
+        with reaching(self._url):
+            response = await patiently_async(
+                lambda: self._client.request(method, path, json=body, headers=headers)
+            )
+            raise_problem(response)
+        return response
 
     def _token(self) -> str:
         """Return the token of the settings, or sign one with this home's key."""
@@ -105,7 +89,3 @@ class Cortex:
             )
         service = Principal(self._settings.tenant_id, SERVICE, frozenset({"act"}))
         return sign(service, local_private_key(self._settings), _TOKEN_TTL_S)
-
-
-def _pause_s(retry_after: str) -> float:
-    return min(float(retry_after), _LONGEST_PAUSE_S) if retry_after.isdecimal() else _PAUSE_S

@@ -240,10 +240,10 @@ async def test_a_busy_cortex_is_asked_again(tmp_path: Path) -> None:
 
     await client(429, 503, 204).rate(ADA, "a", is_helpful=True)
     with pytest.raises(Unavailable):
-        await client(503, 503, 503, 204).rate(ADA, "a", is_helpful=True)
+        await client(503, 503, 503, 503, 204).rate(ADA, "a", is_helpful=True)
     with pytest.raises(CortexError):
         await client(404, 204).rate(ADA, "a", is_helpful=True)
-    assert calls == [429, 503, 204, 503, 503, 503, 404]
+    assert calls == [429, 503, 204, 503, 503, 503, 503, 404]
 
 
 def test_deliveries_are_kept_across_a_restart_and_forgotten_after_a_day(tmp_path: Path) -> None:
