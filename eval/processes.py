@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +18,11 @@ from cortex.errors import Unavailable
 from cortex.settings import Settings
 
 _EVERY_S = 1.0
+_STILL_CORES, _STILL_S = 0.3, 3.0
+_REPLICA = re.compile(r"ray::ServeReplica:(\w+):(\w+)")
+_ACTORS = {"ray::Proxy": "proxy", "ray::ServeController": "controller"}
+_SERVERS = {"raylet": "raylet", "gcs_server": "gcs"}
+CLIENTS = "clients"
 
 
 def family(settings: Settings) -> list[psutil.Process]:
@@ -44,6 +51,84 @@ def engine_pids(settings: Settings, engine: str) -> list[int]:
 def ray_workers(settings: Settings) -> list[int]:
     """List the processes that do a load's work in the home's Ray."""
     return [process.pid for process in family(settings) if "MapWorker" in _name(process)]
+
+
+def replicas(settings: Settings) -> dict[str, list[psutil.Process]]:
+    """Find the processes that a question passes through in Serve: the proxy, and the replicas by deployment."""
+    found: dict[str, list[psutil.Process]] = {}
+    for process in family(settings):
+        role = _role(process)
+        if role == "proxy" or role.startswith("replica "):
+            found.setdefault(role, []).append(process)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Processor seconds by process since its start: read once before and once after, for looking costs what is measured."""
+
+    by_pid: Mapping[int, tuple[str, float]]
+
+    def until(self, later: Spent) -> dict[str, float]:
+        """Add up what each part has used since, in seconds; a process that ended meanwhile counts nothing."""
+        used: defaultdict[str, float] = defaultdict(float)
+        for pid, (part, seconds) in later.by_pid.items():
+            used[part] += seconds - self.by_pid.get(pid, (part, 0.0))[1]
+        return dict(used)
+
+
+def spent(settings: Settings) -> Spent:
+    """Read what every process of the home, and this one, has used, by part of Cortex."""
+    engines = {engine["pid"]: name for name, engine in _engines(settings).items() if engine["pid"]}
+    supervisor, *below = family(settings)
+    by_pid = {supervisor.pid: ("supervisor", _cpu_s(supervisor))}
+    by_pid |= {process.pid: (_part(process, engines), _cpu_s(process)) for process in below}
+    this = psutil.Process()
+    return Spent(by_pid | {this.pid: (CLIENTS, _cpu_s(this))})
+
+
+def await_stillness(settings: Settings, timeout_s: float = 120.0) -> None:
+    """Return once the home's processes hardly work, or when time is up: after a load the index is optimized for a while."""
+    give_up_at_s = time.monotonic() + timeout_s
+    while time.monotonic() < give_up_at_s:
+        before = spent(settings)
+        time.sleep(_STILL_S)
+        used = before.until(spent(settings))
+        used.pop(CLIENTS)
+        if sum(used.values()) / _STILL_S < _STILL_CORES:
+            return
+
+
+def _part(process: psutil.Process, engines: Mapping[int, str]) -> str:
+    """Name the engine that a process belongs to; of Ray's, what it does."""
+    if role := _role(process):
+        return role
+    try:
+        line = [process, *process.parents()]
+    except psutil.Error:
+        return "ended"
+    return next((engines[each.pid] for each in line if each.pid in engines), "supervisor")
+
+
+def _role(process: psutil.Process) -> str:
+    """Say what a process of Ray's does; empty for any other, and for Ray's small helpers."""
+    name = _name(process)
+    if match := _REPLICA.match(name):
+        app, deployment = match.groups()
+        return f"replica {deployment}" if app == "cortex" else f"app {app}"
+    try:
+        server = _SERVERS.get(process.name(), "")
+    except psutil.Error:
+        return ""
+    return server or next((role for mark, role in _ACTORS.items() if name.startswith(mark)), "")
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
 
 
 def await_engines(settings: Settings, timeout_s: float = 120.0) -> None:
