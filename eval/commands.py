@@ -174,3 +174,76 @@ def ingest(rounds: int, n_documents: int, as_json: bool) -> None:
     with watched(as_json) as watch:
         document = measure_ingest(rounds, n_documents, watch)
     write_document(document) if as_json else print_ingest(document)
+
+
+@bench.command()
+@click.option(
+    "--placement",
+    type=click.Choice(["fused", "staged", "both"]),
+    default="both",
+    show_default=True,
+    help="What to measure; both, one after the other in the same home.",
+)
+@click.option(
+    "--rounds", default=5, show_default=True, type=click.IntRange(1), help="Rounds; medians over them count."
+)
+@click.option(
+    "--queries",
+    "n_questions",
+    default=100,
+    show_default=True,
+    type=click.IntRange(8),
+    help="Questions in each round.",
+)
+@click.option(
+    "--chunks",
+    "n_notes",
+    default=10_000,
+    show_default=True,
+    type=click.IntRange(100),
+    help="Notes to load, a chunk each.",
+)
+@click.option(
+    "--streams",
+    "n_streams",
+    default=20,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Answers that stream at once; 200 are the objective.",
+)
+@click.option(
+    "--drops",
+    "n_drops",
+    default=200,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Clients who leave in the middle of an answer; 10000 are the objective.",
+)
+@json_option
+@command
+def query(
+    placement: str, rounds: int, n_questions: int, n_notes: int, n_streams: int, n_drops: int, as_json: bool
+) -> None:
+    """Time questions over HTTP beside their raw parts, at one client and at eight, and answers that stream.
+
+    Notes of an invented company are loaded once; its people ask. Raw parts are what a process takes that holds the
+    adapters itself: embed, hybrid query, bulk check; the same bytes are sent to the engines without adapters too. An
+    empty route of Serve tells what Serve costs. All are timed in turns, question by question.
+
+    Answers come from a synthetic model with a set pace, in a process of its own: what Cortex adds to the first token,
+    whether many streams at once lose a word, and what clients who leave leave behind.
+
+    \b
+    Examples:
+      cortex bench query --placement fused --rounds 1
+      cortex bench query --streams 200 --drops 10000 --json
+    """
+    from eval.bench_query import QueryPlan, measure_query
+    from eval.display import print_query, watched
+    from eval.query_rounds import PLACEMENTS
+
+    placements = [name for name in PLACEMENTS if placement in (name, "both")]
+    plan = QueryPlan(placements, rounds, n_questions, n_notes, n_streams, n_drops)
+    with watched(as_json) as watch:
+        document = measure_query(plan, watch)
+    write_document(document) if as_json else print_query(document)

@@ -131,3 +131,64 @@ def print_ingest(document: dict[str, Any]) -> None:
     table.add_row("search p50 at rest", f"{search['at_rest']:.0f} ms")
     table.add_row("search p50 during the load", f"{search['during_load']:.0f} ms")
     Console().print(table)
+
+
+def print_query(document: dict[str, Any]) -> None:
+    """Print a column per placement: searches and their parts, eight clients, first tokens; then the bounds."""
+    measured = document["placements"]
+    title = f"cortex bench query, {document['n_chunks']} chunks, {document['rounds']} rounds"
+    table = Table("", *measured, title=title)
+    for name, cell in _QUERY_ROWS.items():
+        table.add_row(name, *(cell(each) for each in measured.values()))
+    console = Console()
+    console.print(table)
+    bounds = Table("", "placement", "figure", "at most", "")
+    for target in document["targets"]:
+        word = "ok" if target["is_met"] else "MISSED"
+        bounds.add_row(
+            target["name"], target["placement"], f"{target['value']:g}", f"{target['at_most']:g}", word
+        )
+    console.print(bounds)
+
+
+def _both(took_ms: dict[str, float]) -> str:
+    return f"{took_ms['p50']:.1f} / {took_ms['p95']:.1f} ms"
+
+
+def _parts(document: dict[str, Any]) -> str:
+    cpu_ms = document["eight_clients"]["cpu_ms_per_request"]
+    return "\n".join(
+        f"{name} {cpu_ms[name]:.1f} ms" for name in document["eight_clients"]["largest"]["processes"]
+    )
+
+
+def _streams(document: dict[str, Any]) -> str:
+    if "streams" not in document:
+        return "-"
+    streams = document["streams"]
+    return f"{streams['n_whole']} of {streams['n']} whole, {streams['n_tokens_lost']} tokens lost"
+
+
+def _drops(document: dict[str, Any]) -> str:
+    if "drops" not in document:
+        return "-"
+    return f"{document['drops']['n']} left, memory x {document['drops']['growth']:.2f}"
+
+
+_QUERY_ROWS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "search over HTTP, p50 / p95": lambda d: _both(d["retrieval"]["http_ms"]),
+    "raw parts": lambda d: _both(d["retrieval"]["raw_ms"]["sum"]),
+    "  embed": lambda d: _both(d["retrieval"]["raw_ms"]["embed"]),
+    "  hybrid query": lambda d: _both(d["retrieval"]["raw_ms"]["hybrid"]),
+    "  bulk check": lambda d: _both(d["retrieval"]["raw_ms"]["check"]),
+    "an empty route": lambda d: _both(d["retrieval"]["empty_route_ms"]),
+    "of raw parts and empty routes": lambda d: f"{d['retrieval']['ratio']['median']:.2f}",
+    "eight clients": lambda d: f"{d['eight_clients']['per_second']:.1f} a second",
+    "  p95": lambda d: f"{d['eight_clients']['p95_ms']:.0f} ms",
+    "  processor, each": lambda d: f"{d['eight_clients']['cpu_ms_per_request']['sum']:.1f} ms",
+    "  the largest parts": _parts,
+    "  the largest steps": lambda d: ", ".join(d["eight_clients"]["largest"]["steps"]),
+    "first token, added": lambda d: _both(d["first_token"]["added_ms"]),
+    "streams at once": _streams,
+    "clients who left": _drops,
+}

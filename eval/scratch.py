@@ -23,6 +23,7 @@ from cortex.settings import Settings, read_settings
 SEARCH_ENGINES = ("postgres", "qdrant", "spicedb", "relay")
 _START_TIMEOUT_S = 120
 _END_TIMEOUT_S = 100
+_RESTART_TIMEOUT_S = 400  # the staged placement starts seven processes at once
 _STOPPING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 # A scratch home must never reach the servers or the data that the operator's environment points at.
 _SHADOWED = (
@@ -63,6 +64,28 @@ def scratch_home(engines: Sequence[str] = SEARCH_ENGINES) -> Iterator[Settings]:
         shutil.rmtree(home, ignore_errors=True)
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def restart() -> Settings:
+    """End and start the scratch home that is running, by the environment of this moment; returns its settings."""
+    run_cortex("down")
+    run_cortex("up", "--json", timeout_s=_RESTART_TIMEOUT_S)
+    return read_settings()
+
+
+@contextmanager
+def environment(**variables: str) -> Iterator[None]:
+    """Set variables until the block ends."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _leave(number: int, _: object) -> NoReturn:
