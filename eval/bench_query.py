@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,21 +16,24 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from cortex.errors import Corrupt, Unavailable
+from cortex.principals import Principal
 from cortex.settings import Settings
 from eval.company import Asked, people, write_company
 from eval.crowd import CrowdRound, crowd_document, crowd_round
 from eval.display import Watch
 from eval.drops import drop_all
 from eval.first_token import FirstToken, first_token_document, first_token_round
+from eval.plain_http import Client
 from eval.processes import await_stillness
 from eval.query_rounds import Placement, Round, retrieval_document, targets
-from eval.raw_parts import Prepared, open_sampler, prepare
+from eval.raw_parts import SEARCH, Prepared, authorization, open_sampler, prepare
 from eval.scratch import environment, restart, run_cortex, scratch_home
 from eval.streams import stream_all
 from eval.upstream import Control, running_upstream
 
 _LOAD_TIMEOUT_S = 3_600.0
 _DEPLOY_TIMEOUT_S = 180.0
+_ANSWER_TIMEOUT_S = 120.0
 _MOST_STREAMS = 50  # of a round's time to first token
 _SPARE_SEATS = 56
 _SEED = 1
@@ -113,6 +117,7 @@ class _Bench:
     def measure(self, questions: Sequence[Asked]) -> dict[str, Any]:
         """Measure everything that the plan asks for."""
         _deploy_empty_route(self._settings)
+        _await_answer(self._settings, questions[0])
         prepared = asyncio.run(prepare(self._settings, questions))
         answerable = [one for one in prepared if one.is_answerable]
         if not answerable:
@@ -157,6 +162,21 @@ class _Bench:
 
     def _tell(self, step: str, done: int, total: int) -> None:
         self._on_progress(f"{self._settings.placement}: {step}", done, total)
+
+
+def _await_answer(settings: Settings, asked: Asked) -> None:
+    """Return once a question is answered: after a load, permissions may still be on their way. Raises Unavailable."""
+    headers = authorization(settings, Principal(settings.tenant_id, asked.person))
+    give_up_at_s = time.monotonic() + _ANSWER_TIMEOUT_S
+    while True:
+        try:
+            with Client(settings.http_url) as client:
+                client.post(SEARCH, json.dumps({"query": asked.text}).encode(), headers)
+            return
+        except Unavailable:
+            if time.monotonic() > give_up_at_s:
+                raise
+            time.sleep(1.0)
 
 
 def _deploy_empty_route(settings: Settings) -> None:
