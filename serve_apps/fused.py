@@ -58,15 +58,17 @@ class FusedQueries:
         """Store a thumb on the principal's own answer."""
         await self._parts.catalog.record_feedback(principal, answer_id, is_helpful, comment)
 
-    async def ready(self) -> None:
+    async def ready(self, *, by_words: bool = False) -> None:
         """Embed, search, load and check for a principal who may see nothing; raises what the first failing part raises.
 
         Without the embedding model, words alone are searched: questions are then answered so too, and say it.
+        `by_words` leaves it alone from the start.
         """
         parts, nobody = self._parts, Principal("readiness", "readiness")
         token = await parts.catalog.permission_token()
         permit = Permit(nobody, _NO_PROFILE, 0, token)
-        dense, sparse = await self._dense("ready"), parts.lexical.encode_query("ready")
+        dense = None if by_words else await self._dense("ready")
+        sparse = parts.lexical.encode_query("ready")
         candidates = await parts.index.search(IndexQuery(permit, dense, sparse, Filters(), limit=1))
         await parts.catalog.hydrate(candidates, permit)
         await parts.checker.ping()

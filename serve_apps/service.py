@@ -40,8 +40,11 @@ class QueryService(Protocol):
     ) -> None:
         """Store a thumb on the principal's own answer."""
 
-    async def ready(self) -> None:
-        """Run a real query through index, catalog and checker; raises Unavailable with the part's name."""
+    async def ready(self, *, by_words: bool = False) -> None:
+        """Run a real query through index, catalog and checker; raises Unavailable with the part's name.
+
+        By words alone it asks no encoder, so one that rests (`min_replicas: 0`) is not woken.
+        """
 
 
 class SourceDesk(Protocol):

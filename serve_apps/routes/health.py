@@ -22,7 +22,7 @@ _FORWARDED = ("x-forwarded-for", "forwarded", "x-real-ip")
 def health_routes(queries: QueryService, settings: Settings, metrics: Metrics) -> APIRouter:
     """Make the routes that probes and scrapers call."""
     router = APIRouter(tags=["health"])
-    readiness = Readiness(queries)
+    readiness = {by_words: Readiness(queries, by_words=by_words) for by_words in (False, True)}
 
     @router.get("/healthz", summary="Alive")
     async def healthz() -> dict[str, str]:
@@ -30,9 +30,12 @@ def health_routes(queries: QueryService, settings: Settings, metrics: Metrics) -
         return {"status": "alive"}
 
     @router.get("/readyz", summary="Ready")
-    async def readyz() -> dict[str, str]:
-        """Runs a real query through index, catalog and permission checker; 503 names the part that fails."""
-        await readiness.check()
+    async def readyz(words: bool = False) -> dict[str, str]:
+        """Runs a real query through index, catalog and permission checker; 503 names the part that fails.
+
+        With `words` it asks by words alone: a probe then wakes no encoder that rests.
+        """
+        await readiness[words].check()
         return {"status": "ready"}
 
     @router.get("/metrics", summary="Prometheus metrics", response_class=Response)
@@ -47,8 +50,9 @@ def health_routes(queries: QueryService, settings: Settings, metrics: Metrics) -
 class Readiness:
     """Runs one readiness query at a time and keeps its outcome for a second."""
 
-    def __init__(self, queries: QueryService) -> None:
+    def __init__(self, queries: QueryService, *, by_words: bool = False) -> None:
         self._queries = queries
+        self._by_words = by_words
         self._lock = asyncio.Lock()
         self._checked_at_s = float("-inf")
         self._failure: CortexError | None = None
@@ -65,7 +69,7 @@ class Readiness:
     async def _query(self) -> CortexError | None:
         try:
             async with asyncio.timeout(_READY_TIMEOUT_S):
-                await self._queries.ready()
+                await self._queries.ready(by_words=self._by_words)
         except CortexError as error:
             return error
         except TimeoutError:

@@ -216,7 +216,7 @@ class TwinService:
             raise NotFound("there is no such answer", code="answer.not_found")
         self.thumbs.append((answer_id, is_helpful, comment))
 
-    async def ready(self) -> None:
+    async def ready(self, *, by_words: bool = False) -> None:
         if self.not_ready is not None:
             raise self.not_ready
 
