@@ -23,6 +23,7 @@ lint: $(STAMP)
 
 docs: $(STAMP)
 	@$(BIN)/python -m docs.build_reference
+	@$(BIN)/python -m kuberay.build
 
 lock:
 	uv pip compile pyproject.toml --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --extra dev -o locks/dev.txt

@@ -35,6 +35,7 @@ FOLDERS = (
     "clients",
     "eval",
     "cluster",
+    "kuberay",
 )
 _NOTE = "<!-- Written by docs/build_reference.py; change the code and run `make docs`. -->\n\n"
 

@@ -27,6 +27,7 @@ FOLDERS = (
     "clients",
     "eval",
     "cluster",
+    "kuberay",
 )
 
 BASE = {
