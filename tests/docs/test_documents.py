@@ -78,7 +78,7 @@ def test_named_settings_exist(path: Path) -> None:
 @DOCUMENTS
 def test_named_files_exist(path: Path) -> None:
     """Every file or folder of the repository that a document names in backticks is there."""
-    folders = "cortex connectors memory retrieval adapters data_jobs serve_apps clients eval cluster tests docs examples locks"
+    folders = "cortex connectors memory retrieval adapters data_jobs serve_apps clients eval cluster kuberay tests docs examples locks"
     pattern = rf"`((?:{'|'.join(folders.split())})/[\w./-]*)`"
     for name in re.findall(pattern, prose(path)):
         assert (ROOT / name).exists(), name
