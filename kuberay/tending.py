@@ -21,9 +21,12 @@ _OWN = (SCRATCH, OWN_HOME)
 _SHARED = (SCRATCH, SHARED_HOME, DOCUMENTS_TO_FILL)
 # An abstention is an answer, but not to a question whose answer you know to be there. Nothing of it is logged.
 _ASK = """\
-cortex ask "$QUESTION" --json > /tmp/answer.json && python -c '
+set -o pipefail
+cortex ask "$QUESTION" --json | python -c '
 import json, sys
-answer = json.load(open("/tmp/answer.json"))
+answer = json.load(sys.stdin)
+if "error" in answer:
+    sys.exit(answer["error"]["message"])
 print(len(answer["citations"]), "citations")
 sys.exit(answer["abstained"] or not answer["citations"])'
 """
