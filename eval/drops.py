@@ -23,7 +23,7 @@ from eval.upstream import Control, Pace
 _LAPS = 10
 _CLEAN_UP_S = 30.0
 _FOR_MINUTES = Pace(first_s=0.02, pause_s=0.5, n_words=500)
-_IN_FLIGHT = re.compile(r"^cortex_queries_in_flight (\S+)$", re.MULTILINE)
+_IN_FLIGHT = re.compile(r"^cortex_queries_in_flight(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 _MIB = 1024 * 1024
 _REPLICA = {"fused": "replica query", "staged": "replica ingress"}
 
