@@ -162,6 +162,7 @@ def test_growth_is_of_what_was_held_before() -> None:
 
 def test_the_gauge_must_be_there() -> None:
     """A metric that was renamed is an error, not a zero."""
-    assert read_in_flight("# TYPE x gauge\ncortex_queries_in_flight 3.0\n") == 3
+    said = '# TYPE x gauge\ncortex_queries_in_flight{replica="a1"} 3.0\n'
+    assert read_in_flight(said) == 3
     with pytest.raises(ValueError, match="in_flight"):
         read_in_flight("cortex_queries 0.0\n")
