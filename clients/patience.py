@@ -22,6 +22,7 @@ _FIRST_PAUSE_S = 0.25  # doubled each time; a new replica takes seconds, and its
 _JITTER = 0.25  # who was refused together does not come back together
 _PROBLEM = "application/problem+json"
 _NOT_NOW = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+_STANDS = "index.missing"  # nothing is loaded yet, and no pause loads it
 _NOT_OURS = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.BAD_GATEWAY)
 
 Outcome = httpx.Response | httpx.HTTPError
@@ -86,10 +87,19 @@ def _passes(outcome: Outcome) -> bool:
     if isinstance(outcome, httpx.HTTPError):
         is_broken = isinstance(outcome, httpx.NetworkError | httpx.RemoteProtocolError)
         return is_broken and not isinstance(outcome, httpx.ConnectError)
-    if outcome.status_code in _NOT_NOW:
-        return True
     is_problem = outcome.headers.get("content-type", "").startswith(_PROBLEM)
+    if outcome.status_code in _NOT_NOW:
+        return not (is_problem and _code(outcome) == _STANDS)
     return outcome.status_code in _NOT_OURS and not is_problem
+
+
+def _code(problem: httpx.Response) -> str:
+    """Read the code of a problem document whose body was read."""
+    try:
+        document = problem.json()
+    except ValueError:
+        return ""
+    return str(document.get("code")) if isinstance(document, dict) else ""
 
 
 def _told_s(outcome: Outcome) -> float | None:

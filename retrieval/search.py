@@ -114,6 +114,8 @@ class Pool:
         except (TimedOut, Busy):
             raise
         except CortexError as error:
+            if error.error_code == "index.missing":
+                raise  # nothing was loaded yet: no lane is broken
             if query.dense is None or query.sparse is None:
                 raise _unavailable(error) from error
             failure = error

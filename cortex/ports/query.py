@@ -40,7 +40,8 @@ class SearchIndex(Protocol):
     async def search(self, query: IndexQuery) -> list[Candidate]:
         """Return fused candidates, best first, ties by chunk id, each with its lane scores and ranks.
 
-        A lane whose vector is None does not run. An empty permit gives an empty list without a call.
+        A lane whose vector is None does not run. An empty permit gives an empty list without a call. Raises
+        Unavailable(code="index.missing") before anything was loaded.
         """
 
     async def ping(self) -> None:

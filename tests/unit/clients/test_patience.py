@@ -145,6 +145,16 @@ async def test_what_a_lost_replica_held_is_asked_again(
 
 
 @pytest.mark.parametrize("door", ["cli", "mcp", "slack"])
+async def test_nobody_waits_for_what_was_never_loaded(door: str, tmp_path: Path) -> None:
+    """That nothing is loaded is the last word at once: no pause loads it."""
+    missing = reply(503, {"status": 503, "code": "index.missing", "detail": "there is no vector index yet"})
+    with scripted(missing) as server:
+        with pytest.raises(Unavailable):
+            await ask(door, at(tmp_path, server))
+        assert server.n_asked == 1
+
+
+@pytest.mark.parametrize("door", ["cli", "mcp", "slack"])
 @pytest.mark.parametrize(("met", "kind"), [(LOST, Unavailable), (refusal(429, retry_after="0"), Busy)])
 async def test_asking_again_ends(door: str, met: bytes, kind: type[CortexError], tmp_path: Path) -> None:
     """After so many attempts the last outcome is the error."""

@@ -119,6 +119,16 @@ async def test_an_index_that_is_down_is_no_empty_success() -> None:
     assert world.calls["search"] == 3
 
 
+async def test_before_anything_was_loaded_the_search_says_so() -> None:
+    """An index that is not there yet is no broken lane: the asker learns what to do, and each lane is not asked alone."""
+    missing = Unavailable("there is no vector index yet", code="index.missing", hint="load documents")
+    world = TwinWorld({"a": ["red kite"]}, {"a": ANN}, failures={"search": missing})
+    with pytest.raises(Unavailable) as caught:
+        await search(world.parts(), person("ann"), Question("kite"))
+    assert (caught.value.error_code, caught.value.hint) == ("index.missing", "load documents")
+    assert world.calls["search"] == 1
+
+
 async def test_a_time_out_is_not_tried_again() -> None:
     """An index that was too slow for both lanes is not asked for each."""
     world = TwinWorld({"a": ["red kite"]}, {"a": ANN}, failures={"search": TimedOut("slow")})
