@@ -20,7 +20,9 @@ from cortex.traces import WRITTEN_WITHIN_S
 from serve_apps.span_files import SpanFiles
 
 _QUEUE = 8_192  # spans of some 400 questions; what comes faster than it is written is dropped
-_BATCH = 128  # a thread that encodes more at once would hold the interpreter for longer than a question may wait
+_BATCH = (
+    128  # a thread that encodes more at once would hold the interpreter for longer than a question may wait
+)
 _FLUSH_MS = 2_000
 _provider: TracerProvider | None = None
 

@@ -53,7 +53,7 @@ def parse(content: bytes, name: str, media_type: str = "") -> ParsedBody:
     format_name = own or sniff(content, name, media_type)
     parsed = find(format_name)(content, name)
     if not parsed.blocks:
-        hint = 'if it shows text in pictures, run OCR first: pictures are not read yet'
+        hint = "if it shows text in pictures, run OCR first: pictures are not read yet"
         raise unparsable(FailureCode.NO_TEXT, "no text was found in it", hint)
     return parsed
 

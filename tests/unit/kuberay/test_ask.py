@@ -21,7 +21,9 @@ SECRET = "the report is due on Friday"
 
 def run(folder: Path, document: dict[str, Any], exit_code: int) -> subprocess.CompletedProcess[str]:
     """Run the job's own command beside a `cortex` that prints this document, and python as the image has it."""
-    script = f"printf '%s\\n' \"$@\" > {folder}/asked; echo {shlex.quote(json.dumps(document))}; exit {exit_code}"
+    script = (
+        f"printf '%s\\n' \"$@\" > {folder}/asked; echo {shlex.quote(json.dumps(document))}; exit {exit_code}"
+    )
     for name, text in (("cortex", script), ("python", f'exec {sys.executable} "$@"')):
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")
         (folder / name).chmod(0o755)
@@ -32,7 +34,11 @@ def run(folder: Path, document: dict[str, Any], exit_code: int) -> subprocess.Co
 
 def answer(n_citations: int, *, abstained: bool) -> dict[str, Any]:
     assert {"answer", "citations", "abstained"} <= set(AnswerResponse.model_fields)
-    return {"answer": SECRET, "citations": [{"number": n} for n in range(n_citations)], "abstained": abstained}
+    return {
+        "answer": SECRET,
+        "citations": [{"number": n} for n in range(n_citations)],
+        "abstained": abstained,
+    }
 
 
 def test_an_answer_with_citations_succeeds(tmp_path: Path) -> None:
