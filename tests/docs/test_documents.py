@@ -33,6 +33,8 @@ def test_commands_parse(path: Path) -> None:
     """Every `cortex` command in a `bash` block exists with the options and arguments that it is given."""
     for line in shell_lines(path):
         words = shlex.split(line, comments=True)
+        if words[-2:-1] == [">"]:
+            words = words[:-2]  # the shell's, not the command's
         if words and words[0].rpartition("/")[2] == "cortex":
             parse(main, "cortex", words[1:])
 
