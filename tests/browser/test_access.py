@@ -103,7 +103,7 @@ def test_motion_is_reduced_on_request(open_page: OpenPage) -> None:
 def test_the_reference_names_every_address(open_page: OpenPage) -> None:
     """/docs renders each operation of the local OpenAPI document, and a problem's type leads to its explanation."""
     page = open_page("", "/docs#permissions.unavailable")
-    expect(page.locator(".operation")).to_have_count(13)
+    expect(page.locator(".operation")).to_have_count(14)
     expect(page.locator("tr[id='permissions.unavailable']")).to_be_in_viewport()
 
 

@@ -71,8 +71,9 @@ class Scripted:
                 return
             with connection:
                 _read_request(connection)
-                connection.sendall(self.replies[min(self.n_asked, len(self.replies) - 1)])
-                self.n_asked += 1
+                said = self.replies[min(self.n_asked, len(self.replies) - 1)]
+                self.n_asked += 1  # before the caller can look
+                connection.sendall(said)
 
 
 def _read_request(connection: socket.socket) -> None:
