@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import AbstractContextManager, aclosing, contextmanager
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from opentelemetry import context, trace
 from opentelemetry.context import Context
@@ -26,9 +26,9 @@ _propagator = TraceContextTextMapPropagator()
 _tracer: Tracer = trace.get_tracer("cortex")
 
 
-def setup_logging(level: str = "info") -> None:
-    """Send Cortex's events to stderr, one JSON object a line."""
-    handler = logging.StreamHandler(sys.stderr)
+def setup_logging(level: str = "info", stream: TextIO | None = None) -> None:
+    """Send Cortex's events to a stream, by default stderr, one JSON object a line."""
+    handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
     _log.handlers[:] = [handler]
     _log.setLevel(level.upper())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from cortex.settings import Settings, read_settings
 from cortex.telemetry import setup_logging
@@ -19,6 +20,7 @@ def settings_of(home: str) -> Settings:
 def begin(home: str, name: str) -> Settings:
     """Read the settings, and set up events and traces by them; `name` says on its spans which process it is."""
     settings = settings_of(home)
-    setup_logging(settings.log_level)
+    # In the staged placement Serve puts a log of its own, which drops events, in the place of sys.stderr.
+    setup_logging(settings.log_level, sys.__stderr__)
     setup_tracing(settings, name)
     return settings
