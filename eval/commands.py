@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from cortex.console import command, json_option, write_document, write_progress
+
+Declared = TypeVar("Declared", bound=Callable[..., Any])
+
+
+def _number(
+    flag: str, name: str, default: int, text: str, *, at_least: int | None = None
+) -> Callable[[Declared], Declared]:
+    """Declare an option that takes a whole number and tells its default."""
+    kind = click.INT if at_least is None else click.IntRange(at_least)
+    return click.option(flag, name, default=default, show_default=True, type=kind, help=text)
 
 
 @click.group(name="eval")
@@ -45,12 +57,8 @@ def retrieval(folder: Path, as_json: bool) -> None:
 
 
 @evaluate.command()
-@click.option(
-    "--worlds", "n_worlds", default=200, show_default=True, type=click.IntRange(1), help="How many worlds."
-)
-@click.option(
-    "--seed", default=1, show_default=True, help="Seed of the first world; a failure names its own."
-)
+@_number("--worlds", "n_worlds", 200, "How many worlds.", at_least=1)
+@_number("--seed", "seed", 1, "Seed of the first world; a failure names its own.")
 @json_option
 @command
 def permissions(n_worlds: int, seed: int, as_json: bool) -> None:
@@ -72,16 +80,15 @@ def permissions(n_worlds: int, seed: int, as_json: bool) -> None:
 
 
 @evaluate.command()
-@click.option("--kills", "n_kills", default=20, show_default=True, type=click.IntRange(1), help="How many.")
-@click.option(
+@_number("--kills", "n_kills", 20, "How many.", at_least=1)
+@_number(
     "--documents",
     "n_documents",
-    default=100,
-    show_default=True,
-    type=click.IntRange(20),
-    help="Pages of a load; about a third as many are written at once.",
+    100,
+    "Pages of a load; about a third as many are written at once.",
+    at_least=20,
 )
-@click.option("--seed", default=1, show_default=True, help="Decides texts, victims and moments.")
+@_number("--seed", "seed", 1, "Decides texts, victims and moments.")
 @json_option
 @command
 def kills(n_kills: int, n_documents: int, seed: int, as_json: bool) -> None:
@@ -127,10 +134,8 @@ def bench() -> None:
 
 
 @bench.command()
-@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Starts to time.")
-@click.option(
-    "--tuples", "n_tuples", default=20_000, show_default=True, help="Permission tuples for the reload rate."
-)
+@_number("--rounds", "rounds", 3, "Starts to time.", at_least=1)
+@_number("--tuples", "n_tuples", 20_000, "Permission tuples for the reload rate.")
 @json_option
 @command
 def start(rounds: int, n_tuples: int, as_json: bool) -> None:
@@ -147,16 +152,13 @@ def start(rounds: int, n_tuples: int, as_json: bool) -> None:
 
 
 @bench.command()
-@click.option(
-    "--rounds", default=5, show_default=True, type=click.IntRange(1), help="Loads to time; the median counts."
-)
-@click.option(
+@_number("--rounds", "rounds", 5, "Loads to time; the median counts.", at_least=1)
+@_number(
     "--documents",
     "n_documents",
-    default=400,
-    show_default=True,
-    type=click.IntRange(8),
-    help="Documents of a load, about four chunks each; memory is measured at ten times as many.",
+    400,
+    "Documents of a load, about four chunks each; memory is measured at ten times as many.",
+    at_least=8,
 )
 @json_option
 @command
@@ -184,40 +186,16 @@ def ingest(rounds: int, n_documents: int, as_json: bool) -> None:
     show_default=True,
     help="What to measure; both, one after the other in the same home.",
 )
-@click.option(
-    "--rounds", default=5, show_default=True, type=click.IntRange(1), help="Rounds; medians over them count."
-)
-@click.option(
-    "--queries",
-    "n_questions",
-    default=100,
-    show_default=True,
-    type=click.IntRange(8),
-    help="Questions in each round.",
-)
-@click.option(
-    "--chunks",
-    "n_notes",
-    default=10_000,
-    show_default=True,
-    type=click.IntRange(100),
-    help="Notes to load, a chunk each.",
-)
-@click.option(
-    "--streams",
-    "n_streams",
-    default=20,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Answers that stream at once; 200 are the objective.",
-)
-@click.option(
+@_number("--rounds", "rounds", 5, "Rounds; medians over them count.", at_least=1)
+@_number("--queries", "n_questions", 100, "Questions in each round.", at_least=8)
+@_number("--chunks", "n_notes", 10_000, "Notes to load, a chunk each.", at_least=100)
+@_number("--streams", "n_streams", 20, "Answers that stream at once; 200 are the objective.", at_least=0)
+@_number(
     "--drops",
     "n_drops",
-    default=200,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Clients who leave in the middle of an answer; 10000 are the objective.",
+    200,
+    "Clients who leave in the middle of an answer; 10000 are the objective.",
+    at_least=0,
 )
 @json_option
 @command
