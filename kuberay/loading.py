@@ -15,8 +15,7 @@ from kuberay.pods import (
     container,
     labels,
     named_ports,
-    node_alive,
-    node_ready,
+    node_answers,
     pod,
     secrets,
     variables,
@@ -90,8 +89,8 @@ def _node(name: str, *, is_head: bool) -> dict[str, Any]:
         _STORAGE,
         [*(address if is_head else []), *secrets()],
         **({"ports": named_ports(_HEAD_PORTS)} if is_head else {}),
-        livenessProbe=node_alive(),
-        readinessProbe=node_ready(),
+        livenessProbe=node_answers(),
+        readinessProbe=node_answers(for_work=True),
     )
     return pod(COMPONENT, [node], _STORAGE)
 

@@ -161,25 +161,19 @@ def secrets(*optional: str) -> list[dict[str, Any]]:
     ]
 
 
-def node_alive() -> dict[str, Any]:
-    """Probe Ray's node; two minutes without an answer end the pod. KubeRay's own probe waits for ten."""
+def node_answers(*, for_work: bool = False) -> dict[str, Any]:
+    """Probe Ray's node for life, or sooner and more often for taking work.
+
+    Two minutes without an answer end the pod; KubeRay's own probe waits for ten. A head must be ready for work before
+    anything is served: KubeRay deploys to ready heads.
+    """
+    delay_s, period_s, n_failures = (10, 5, 10) if for_work else (30, 10, 12)
     return {
         "httpGet": {"path": "/api/healthz", "port": AGENT_PORT},
-        "initialDelaySeconds": 30,
-        "periodSeconds": 10,
+        "initialDelaySeconds": delay_s,
+        "periodSeconds": period_s,
         "timeoutSeconds": 5,
-        "failureThreshold": 12,
-    }
-
-
-def node_ready() -> dict[str, Any]:
-    """Probe Ray's node for taking work. A head must be ready before anything is served: KubeRay deploys to ready heads."""
-    return {
-        "httpGet": {"path": "/api/healthz", "port": AGENT_PORT},
-        "initialDelaySeconds": 10,
-        "periodSeconds": 5,
-        "timeoutSeconds": 5,
-        "failureThreshold": 10,
+        "failureThreshold": n_failures,
     }
 
 

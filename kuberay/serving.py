@@ -24,8 +24,7 @@ from kuberay.pods import (
     container,
     labels,
     named_ports,
-    node_alive,
-    node_ready,
+    node_answers,
     pod,
     secrets,
     variables,
@@ -172,8 +171,8 @@ def _head() -> dict[str, Any]:
         storage,
         variables(FAST_STAGES),
         ports=named_ports(ports),
-        livenessProbe=node_alive(),
-        readinessProbe=node_ready(),
+        livenessProbe=node_answers(),
+        readinessProbe=node_answers(for_work=True),
     )
     return {
         "rayStartParams": {"num-cpus": "0", "object-store-memory": str(OBJECT_STORE_BYTES)},
@@ -196,7 +195,7 @@ def _workers(group: str, size: Size, *, replicas: tuple[int, int]) -> dict[str, 
         [*variables(FAST_STAGES), *secrets(*SERVE_SECRETS)],
         ports=named_ports({"serve": SERVE_PORT}),
         lifecycle={"preStop": {"exec": {"command": ["sleep", str(_LEAVE_S)]}}},
-        livenessProbe=node_alive(),
+        livenessProbe=node_answers(),
         readinessProbe=answers_a_query(),
     )
     spread = {
