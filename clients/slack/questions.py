@@ -71,10 +71,8 @@ def read_message(body: Mapping[str, Any], team_id: str, bot_id: str) -> Asked | 
 def read_command(body: Mapping[str, Any], team_id: str, bot_id: str) -> Asked | None:
     """Read a slash command."""
     channel_id, slack_id = _ident(body.get("channel_id")), _ident(body.get("user_id"))
-    trigger, response_url = body.get("trigger_id"), body.get("response_url")
-    if body.get("team_id") != team_id or not (channel_id and slack_id):
-        return None
-    if not isinstance(trigger, str) or not isinstance(response_url, str):
+    trigger, response_url = _text(body.get("trigger_id")), _text(body.get("response_url"))
+    if body.get("team_id") != team_id or not (channel_id and slack_id and trigger and response_url):
         return None
     return Asked(
         key=f"command {trigger[:_LONGEST_KEY]}",
@@ -89,12 +87,11 @@ def read_thumb(body: Mapping[str, Any], team_id: str) -> Rated | None:
     """Read a press on one of an answer's buttons."""
     actions = body.get("actions")
     action = _object(actions[0]) if isinstance(actions, list) and len(actions) == 1 else {}
-    slack_id, answer_id = _ident(_object(body.get("user")).get("id")), action.get("value")
-    trigger, name, response_url = body.get("trigger_id"), action.get("action_id"), body.get("response_url")
+    name, answer_id = action.get("action_id"), _text(action.get("value"))
+    slack_id = _ident(_object(body.get("user")).get("id"))
+    trigger, response_url = _text(body.get("trigger_id")), _text(body.get("response_url"))
     is_ours = name in (HELPFUL, UNHELPFUL) and _object(body.get("team")).get("id") == team_id
-    if not is_ours or not slack_id or not isinstance(answer_id, str):
-        return None
-    if not isinstance(trigger, str) or not isinstance(response_url, str):
+    if not (is_ours and slack_id and answer_id and trigger and response_url):
         return None
     return Rated(
         key=f"thumb {trigger[:_LONGEST_KEY]}",
@@ -108,9 +105,7 @@ def read_thumb(body: Mapping[str, Any], team_id: str) -> Rated | None:
 
 def plain(text: Any, bot_id: str) -> str:
     """Turn Slack's markup into the words that a person typed: labels for links, no mention of the bot."""
-    if not isinstance(text, str):
-        return ""
-    words = _MARKUP.sub(lambda found: _words(found[1], bot_id), text)
+    words = _MARKUP.sub(lambda found: _words(found[1], bot_id), _text(text))
     for entity, letter in (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
         words = words.replace(entity, letter)
     return " ".join(words.replace("\x00", " ").split())
@@ -131,6 +126,10 @@ def _words(inside: str, bot_id: str) -> str:
 
 def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _ident(value: Any) -> str:

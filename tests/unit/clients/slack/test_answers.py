@@ -155,6 +155,13 @@ async def test_events_of_other_workspaces_and_edits_are_no_questions(bot: Bot) -
     assert await bot.command(RECEIPTS, team_id="T0OTHER") == []
 
 
+@pytest.mark.parametrize("missing", ["user_id", "channel_id", "trigger_id", "response_url"])
+async def test_a_command_that_lacks_something_is_left(bot: Bot, missing: str) -> None:
+    """Who asks, where, which delivery it is and where the answer goes: without one of them nothing is asked."""
+    assert await bot.command(RECEIPTS, **{missing: ""}) == []
+    assert bot.service.asked == []
+
+
 async def test_an_empty_question_is_told_what_to_do(bot: Bot) -> None:
     """Only the bot's name, or a command without words, is answered with how to ask."""
     for posts in (await bot.deliver(mention("")), await bot.command("  ")):
@@ -194,6 +201,14 @@ async def test_a_thumb_reaches_cortex_as_its_owner(bot: Bot) -> None:
     assert [(answer_id, is_helpful) for answer_id, is_helpful, _ in bot.service.thumbs] == [
         (helpful["value"], True)
     ]
+
+
+@pytest.mark.parametrize("value", ["", 7])
+async def test_a_thumb_without_an_answer_is_left(bot: Bot, value: Any) -> None:
+    """A button that names no answer does nothing and is not replied to."""
+    (post,) = await bot.deliver(mention())
+    assert await bot.press({**parts_of(post, "button")[0], "value": value}) == []
+    assert bot.service.thumbs == []
 
 
 async def test_a_stranger_cannot_rate(bot: Bot) -> None:
