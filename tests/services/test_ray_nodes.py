@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 import psutil
 import pytest
 
-from cluster.children import kill_all
 from tests.services.homes import command_line
 from tests.services.ray_home import RayHome, ray_home, wait_until
+from tests.services.ray_node import kill_node, second_node
 
 pytestmark = [pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -30,35 +27,13 @@ def home() -> Iterator[RayHome]:
         yield made
 
 
-@contextmanager
-def second_node(home: RayHome) -> Iterator[psutil.Process]:
-    """Start a second node, yield its raylet, and kill the node with all that runs on it, if that is not done yet."""
-    env = home.scratch.state.env
-    command = [sys.executable, "-m", "tests.services.ray_node", env["CORTEX_RAY_ADDRESS"]]
-    with subprocess.Popen(
-        command, env={**home.scratch.env, **env}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as program:
-        assert program.stdout is not None  # a pipe was asked for
-        try:
-            yield psutil.Process(int(program.stdout.readline()))
-        finally:
-            kill_node(program.pid)
-
-
 def workers_of(raylet: psutil.Process) -> list[psutil.Process]:
     return [each for each in raylet.children() if "MapWorker" in command_line(each)]
 
 
-def kill_node(pid: int) -> None:
-    """Kill the program that holds a node, and all below it."""
-    with suppress(psutil.NoSuchProcess):
-        program = psutil.Process(pid)
-        kill_all([program, *program.children(recursive=True)])
-
-
 def test_a_load_survives_the_loss_of_its_busy_node(home: RayHome) -> None:
     """With the node killed that embeds, the load ends by itself with the same index, in 1.5 times the time at most."""
-    with second_node(home) as raylet:
+    with second_node(home.scratch) as raylet:
         home.write("kept")
         undisturbed_s, undisturbed = timed(home.load)
         expected = home.hashes()

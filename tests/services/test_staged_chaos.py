@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 import yaml
 
@@ -21,8 +20,8 @@ from serve_apps.config import serve_config
 from serve_apps.placements import STAGES
 from tests.services.homes import ScratchHome
 from tests.services.ray_home import wait_until
+from tests.services.ray_node import second_node
 from tests.services.staged_home import ASKED, PEOPLE, Askers, StagedHome, own_config, staged_home
-from tests.services.test_ray_nodes import kill_node
 
 pytestmark = [pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -134,7 +133,7 @@ def test_the_embedding_stage_grows_from_zero_when_a_gpu_comes(poor: StagedHome) 
     degraded = poor.staged(PEOPLE[0], ASKED[0])["degraded"]
     assert [each["part"] for each in degraded] == ["dense"]
     assert time.monotonic() - started_s < 15
-    with node_with_gpu(poor):
+    with second_node(poor.scratch, "--gpus", "1"):
         wait_until(lambda: poor.staged(PEOPLE[0], ASKED[0])["degraded"] == [])
 
 
@@ -152,18 +151,3 @@ def scratch(folder: Path, config: Path) -> Iterator[ScratchHome]:
     finally:
         if (made.path / "run" / "state.json").exists():
             made.down()
-
-
-@contextmanager
-def node_with_gpu(home: StagedHome) -> Iterator[psutil.Process]:
-    """A second node of the home's Ray that says it has a GPU."""
-    env = home.scratch.state.env
-    command = [sys.executable, "-m", "tests.services.ray_node", env["CORTEX_RAY_ADDRESS"], "--gpus", "1"]
-    with subprocess.Popen(
-        command, env={**home.scratch.env, **env}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as program:
-        assert program.stdout is not None  # a pipe was asked for
-        try:
-            yield psutil.Process(int(program.stdout.readline()))
-        finally:
-            kill_node(program.pid)
