@@ -44,11 +44,11 @@ class QueryPlan:
     """How much is measured: rounds and questions in each, notes loaded, streams at once, clients who leave; 0 of these: none."""
 
     placements: Sequence[Placement]
-    rounds: int = 5
-    n_questions: int = 100
-    n_notes: int = 10_000
-    n_streams: int = 20
-    n_drops: int = 200
+    rounds: int
+    n_questions: int
+    n_notes: int
+    n_streams: int
+    n_drops: int
 
 
 def measure_query(plan: QueryPlan, on_progress: Watch) -> dict[str, Any]:

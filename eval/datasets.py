@@ -23,10 +23,9 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A corpus on disk and its queries."""
+    """The queries of a set; its corpus stays on disk."""
 
     name: str
-    corpus_path: Path
     queries: tuple[JudgedQuery, ...]
 
     @property
@@ -37,9 +36,9 @@ class Dataset:
 
 def read_dataset(folder: Path) -> Dataset:
     """Read queries and judgements of a folder; the corpus stays on disk for ingest. Raises InputError."""
-    corpus = folder / "corpus.jsonl"
     query_files = sorted(folder.glob("queries*.jsonl"))
-    if not corpus.is_file() or not query_files or not (folder / "qrels.tsv").is_file():
+    named = (folder / "corpus.jsonl", folder / "qrels.tsv")
+    if not query_files or not all(path.is_file() for path in named):
         raise InputError(
             f"{folder} is no evaluation set",
             code="dataset.invalid",
@@ -51,7 +50,7 @@ def read_dataset(folder: Path) -> Dataset:
         for path in query_files
         for row in _read_lines(path)
     )
-    return Dataset("/".join(folder.absolute().parts[-2:]), corpus, queries)
+    return Dataset("/".join(folder.absolute().parts[-2:]), queries)
 
 
 def _read_lines(path: Path) -> Iterator[dict[str, Any]]:

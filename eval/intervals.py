@@ -13,22 +13,21 @@ _SEED = 20_261_130
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean with its 95 % interval and the number of queries it was taken over."""
+    """A mean with its 95 % interval."""
 
     value: float
     low: float
     high: float
-    n: int
 
 
 def mean_with_interval(values: Sequence[float]) -> Estimate:
     """Estimate the mean with a percentile bootstrap over queries (Efron 1979), seeded, so that it can be repeated.
 
-    An empty sample gives zeros with n = 0.
+    An empty sample gives zeros.
     """
     if not values:
-        return Estimate(0.0, 0.0, 0.0, 0)
+        return Estimate(0.0, 0.0, 0.0)
     sample = np.asarray(values, dtype=np.float64)
     picks = np.random.default_rng(_SEED).integers(0, len(sample), (_N_RESAMPLES, len(sample)))
     low, high = np.percentile(sample[picks].mean(axis=1), [2.5, 97.5])
-    return Estimate(float(sample.mean()), float(low), float(high), len(sample))
+    return Estimate(float(sample.mean()), float(low), float(high))

@@ -19,6 +19,7 @@ from cortex.settings import Settings
 
 _EVERY_S = 1.0
 _STILL_CORES, _STILL_S = 0.3, 3.0
+_LONGEST_WAIT_S = 120.0
 _REPLICA = re.compile(r"ray::ServeReplica:(\w+):(\w+)")
 _ACTORS = {"ray::Proxy": "proxy", "ray::ServeController": "controller"}
 _SERVERS = {"raylet": "raylet", "gcs_server": "gcs"}
@@ -87,9 +88,9 @@ def spent(settings: Settings) -> Spent:
     return Spent(by_pid | {this.pid: (CLIENTS, _cpu_s(this))})
 
 
-def await_stillness(settings: Settings, timeout_s: float = 120.0) -> None:
+def await_stillness(settings: Settings) -> None:
     """Return once the home's processes hardly work, or when time is up: after a load the index is optimized for a while."""
-    give_up_at_s = time.monotonic() + timeout_s
+    give_up_at_s = time.monotonic() + _LONGEST_WAIT_S
     while time.monotonic() < give_up_at_s:
         before = spent(settings)
         time.sleep(_STILL_S)
@@ -131,9 +132,9 @@ def _cpu_s(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def await_engines(settings: Settings, timeout_s: float = 120.0) -> None:
+def await_engines(settings: Settings) -> None:
     """Return when all engines run; raises Unavailable when time is up."""
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + _LONGEST_WAIT_S
     while not all(_is_running(engine) for engine in _engines(settings).values()):
         if time.monotonic() > deadline:
             raise Unavailable("an engine does not come back", code="scratch.failed")
@@ -151,10 +152,9 @@ def _is_running(engine: dict[str, Any]) -> bool:
 
 @dataclass(slots=True)
 class Peak:
-    """The most that a job's processes held at once, and how many they were then."""
+    """The most that a job's processes held at once, and what each of them held then, the largest first."""
 
     n_bytes: int = 0
-    n_processes: int = 0
     largest: list[tuple[str, int]] = field(default_factory=list)
 
 
@@ -175,7 +175,7 @@ def peak_of_job(settings: Settings) -> Iterator[Peak]:
             sizes = [(process, _pss_bytes(process)) for process in added]
             total = sum(size for _, size in sizes)
             if total > peak.n_bytes:
-                peak.n_bytes, peak.n_processes = total, len(sizes)
+                peak.n_bytes = total
                 peak.largest = sorted(
                     ((_name(process), size) for process, size in sizes), key=lambda one: -one[1]
                 )

@@ -17,4 +17,4 @@ def test_a_query_without_a_ranking_counts_as_zero() -> None:
     queries = [JudgedQuery("1", "x", {"a": 1}), JudgedQuery("2", "y", {"b": 1})]
     scores = score_rankings({"1": ["a"]}, queries)
     assert scores["ndcg@10"].value == pytest.approx(0.5)
-    assert scores["recall@100"].n == 2
+    assert scores["recall@100"].value == pytest.approx(0.5)
