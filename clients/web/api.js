@@ -1,6 +1,6 @@
 // Talks to the HTTP API: JSON, problem documents, and server-sent events over fetch (EventSource cannot POST).
 
-export class Problem extends Error {
+class Problem extends Error {
   constructor(document, retryAfterS = 0) {
     super(document.detail);
     Object.assign(this, document);

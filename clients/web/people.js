@@ -4,7 +4,7 @@ import { $, el, show } from "./dom.js";
 
 let session = null;
 
-export const mayOperate = () => session?.scopes.includes("operate") ?? false;
+const mayOperate = () => session?.scopes.includes("operate") ?? false;
 
 export async function startPeople(onChange) {
   $("code-form").addEventListener("submit", (event) => signIn(event, onChange));

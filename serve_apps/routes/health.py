@@ -50,7 +50,7 @@ def health_routes(queries: QueryService, settings: Settings, metrics: Metrics) -
 class Readiness:
     """Runs one readiness query at a time and keeps its outcome for a second."""
 
-    def __init__(self, queries: QueryService, *, by_words: bool = False) -> None:
+    def __init__(self, queries: QueryService, *, by_words: bool) -> None:
         self._queries = queries
         self._by_words = by_words
         self._lock = asyncio.Lock()

@@ -31,7 +31,7 @@ class Asset:
     etag: str
 
 
-def read_assets(folder: Path = WEB) -> dict[str, Asset]:
+def read_assets(folder: Path) -> dict[str, Asset]:
     """Read the page's files by name; what has no known type is not served."""
     return {
         path.relative_to(folder).as_posix(): _read(path)
@@ -40,10 +40,10 @@ def read_assets(folder: Path = WEB) -> dict[str, Asset]:
     }
 
 
-def page_routes(folder: Path = WEB) -> APIRouter:
+def page_routes() -> APIRouter:
     """Make the routes of the page, the reference and their assets."""
     router = APIRouter(include_in_schema=False)
-    assets = read_assets(folder)
+    assets = read_assets(WEB)
 
     async def page(request: Request) -> Response:
         return _send(assets[_PAGES[request.url.path]], request)
