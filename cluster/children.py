@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import json
 import os
 import shutil
 import signal
@@ -21,6 +22,9 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # One log file and one predecessor are kept per engine.
 LOG_LIMIT_BYTES = 20_000_000
+# An error as a document has eight lines; the runtime of a program may say something after it.
+_ERROR_LINES = 24
+_LAST_WORDS_CHARS = 400
 _IS_LINUX = sys.platform == "linux"
 _libc = ctypes.CDLL(None) if _IS_LINUX else None
 
@@ -140,3 +144,17 @@ def tail(log: Path, n_lines: int = 1, window_bytes: int = 65_536) -> list[str]:
     except OSError:
         return []
     return [line for line in text.splitlines() if line.strip()][-n_lines:]
+
+
+def last_words(log: Path, n_lines: int) -> str:
+    """Say what a program that ended said last: the error that it stated as a document, else its last lines."""
+    lines = tail(log, _ERROR_LINES)
+    for start in reversed([number for number, line in enumerate(lines) if line == "{"]):
+        try:
+            document, _ = json.JSONDecoder().raw_decode("\n".join(lines[start:]))
+            error = document["error"]
+            hint = f"; {error['hint']}" if error["hint"] else ""
+            return f"{error['message']} ({error['code']}){hint}"
+        except (ValueError, KeyError, TypeError):
+            continue
+    return " ".join(lines[-n_lines:])[-_LAST_WORDS_CHARS:]

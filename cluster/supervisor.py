@@ -180,7 +180,7 @@ class Supervisor:
                 await children.end(process, signal.SIGTERM, timeout_s=5.0)
             self.step_pids.discard(process.pid)
         if code:
-            said = " ".join(children.tail(log, n_lines=3))[-400:]
+            said = children.last_words(log, n_lines=3)
             is_hopeless = code == Misconfigured.exit_code
             raise Ended(f"{module} ended with exit code {code}: {said}", is_hopeless=is_hopeless)
 
@@ -205,14 +205,14 @@ class Supervisor:
                     raise Ended(f"did not answer for {SILENT_LIMIT_S:.0f} s: {error.message}") from error
 
     def raise_if_ended(self, engine: Engine) -> None:
-        """Raise Ended with the exit code or signal and the last line of the log when the process is over."""
+        """Raise Ended with the exit code or signal and what the log says last when the process is over."""
         process = self.processes.get(engine.name)
         if process is None or process.returncode is None:
             return
         code = process.returncode
         if code < 0:
             raise Ended(f"was ended by {signal.Signals(-code).name}")
-        said = " ".join(children.tail(self.place.log_path(engine.name), n_lines=2))[-400:]
+        said = children.last_words(self.place.log_path(engine.name), n_lines=2)
         raise Ended(f"ended with exit code {code}: {said}", is_hopeless=code == Misconfigured.exit_code)
 
     def end_bound(self, engine: Engine) -> None:

@@ -85,8 +85,9 @@ async def _open_staged(
     return await open_staged_backend(settings, stages, metrics)
 
 
-def build(args: BuildArgs) -> Application:
-    """Make the app for `serve.run` or a Serve config."""
+def build(args: BuildArgs | Mapping[str, Any]) -> Application:
+    """Make the app for `serve.run`, or from the arguments in a Serve config, which Serve hands over as they stand."""
+    args = BuildArgs.model_validate(args)
     settings = settings_of(args.home)
     placement = args.placement or settings.placement
     blocks = read_blocks(settings, placement, small=args.small)

@@ -20,6 +20,8 @@ import httpx
 import psutil
 import yaml
 
+from clients.cli.calls import Caller
+from cortex.errors import CortexError
 from cortex.evidence import Question
 from cortex.principals import Principal
 from cortex.settings import Settings
@@ -182,10 +184,14 @@ class StreamingModel:
 
 @dataclass(slots=True)
 class Askers:
-    """People who ask again and again while a block runs, and what they got: statuses, and what was degraded."""
+    """People who ask again and again while a block runs, and what they got: statuses, and what was degraded.
+
+    They ask once and take what comes, or, if patient, as the command line does.
+    """
 
     home: StagedHome
     n_people: int = 4
+    is_patient: bool = False
     outcomes: Counter[str] = field(default_factory=Counter)
     degraded: Counter[str] = field(default_factory=Counter)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -203,12 +209,24 @@ class Askers:
             thread.join()
 
     def _keep_asking(self, number: int) -> None:
-        headers = self.home.headers(PEOPLE[number % len(PEOPLE)])
-        with httpx.Client(base_url=self.home.url, headers=headers, timeout=60) as client:
+        person = PEOPLE[number % len(PEOPLE)]
+        with (
+            httpx.Client(base_url=self.home.url, headers=self.home.headers(person), timeout=60) as client,
+            Caller(self.home.settings, person) as caller,
+        ):
             n_asked = number
             while not self._stop.is_set():
-                self.outcomes[self._ask(client, ASKED[n_asked % len(ASKED)])] += 1
+                text = ASKED[n_asked % len(ASKED)]
+                outcome = self._ask_patiently(caller, text) if self.is_patient else self._ask(client, text)
+                self.outcomes[outcome] += 1
                 n_asked += 1
+
+    def _ask_patiently(self, caller: Caller, text: str) -> str:
+        try:
+            caller.call("/v1/search", {"query": text})
+        except CortexError as error:
+            return error.code
+        return "found"
 
     def _ask(self, client: httpx.Client, text: str) -> str:
         try:
@@ -218,4 +236,5 @@ class Askers:
         if reply.is_success:
             self.degraded.update(f"{each['part']}: {each['reason']}" for each in reply.json()["degraded"])
             return "found"
-        return f"{reply.status_code} {reply.json().get('code', '')}"
+        is_ours = reply.headers.get("content-type") == "application/problem+json"
+        return f"{reply.status_code} {reply.json()['code'] if is_ours else reply.text[:60]}"

@@ -32,7 +32,7 @@ A_GPU = {"ray_actor_options": {"num_cpus": 0, "num_gpus": 1}}
 @pytest.fixture(scope="module")
 def home() -> Iterator[StagedHome]:
     """Two replicas of what is killed again and again, one of the rest."""
-    with staged_home(search=TWO, recheck=TWO) as made:
+    with staged_home(ingress=TWO, search=TWO, recheck=TWO) as made:
         yield made
 
 
@@ -59,6 +59,20 @@ def test_a_lost_embedding_replica_costs_the_dense_lane_at_most(home: StagedHome)
         wait_until(lambda: askers.outcomes["found"] >= n_found + 20)
     assert set(askers.outcomes) == {"found"}
     wait_until(lambda: home.staged(PEOPLE[0], ASKED[0])["degraded"] == [])
+
+
+def test_a_killed_ingress_replica_costs_what_it_held_and_our_clients_nothing(home: StagedHome) -> None:
+    """Whoever asks once loses at most the question that the replica held; the command line asks again, and is answered."""
+    with Askers(home) as once, Askers(home, is_patient=True) as patient:
+        wait_until(lambda: min(once.outcomes["found"], patient.outcomes["found"]) >= 8)
+        kill_all(home.replicas("ingress")[:1])
+        n_found = once.outcomes["found"], patient.outcomes["found"]
+        wait_until(lambda: len(home.replicas("ingress")) == 2)
+        wait_until(lambda: once.outcomes["found"] >= n_found[0] + 20)
+        wait_until(lambda: patient.outcomes["found"] >= n_found[1] + 20)
+    print("asked once", dict(once.outcomes), "patient", dict(patient.outcomes))
+    assert set(patient.outcomes) == {"found"}
+    assert once.outcomes.total() - once.outcomes["found"] <= once.n_people
 
 
 def test_a_new_version_drains_the_old_one(home: StagedHome) -> None:
@@ -134,6 +148,21 @@ def test_the_embedding_stage_grows_from_zero_when_a_gpu_comes(poor: StagedHome) 
     assert [each["part"] for each in degraded] == ["dense"]
     assert time.monotonic() - started_s < 15
     with second_node(poor.scratch, "--gpus", "1"):
+        wait_until(lambda: poor.staged(PEOPLE[0], ASKED[0])["degraded"] == [])
+
+
+def test_a_lost_node_costs_the_lane_that_it_held_until_another_comes(poor: StagedHome) -> None:
+    """The node of the encoder is killed under questions: none fails, words alone answer, and the next node takes over."""
+    with node_with_gpu(poor) as raylet:
+        wait_until(lambda: poor.staged(PEOPLE[0], ASKED[0])["degraded"] == [])
+        with Askers(poor, n_people=1) as asker:
+            wait_until(lambda: asker.outcomes["found"] >= 3)
+            assert not asker.degraded
+            kill_node(raylet.ppid())
+            wait_until(lambda: asker.degraded.total() >= 3)
+    assert set(asker.outcomes) == {"found"}
+    assert {each.partition(":")[0] for each in asker.degraded} == {"dense"}
+    with node_with_gpu(poor):
         wait_until(lambda: poor.staged(PEOPLE[0], ASKED[0])["degraded"] == [])
 
 

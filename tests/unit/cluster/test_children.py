@@ -1,12 +1,14 @@
 """Child processes and their logs."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from cluster import children
 from cluster.engine import Launch
@@ -57,6 +59,29 @@ def test_a_log_within_its_limit_stays(tmp_path: Path) -> None:
     log.write_text("line\n")
     children.rotate(log, limit_bytes=5)
     assert (log.read_text(), (tmp_path / "x.log.1").exists()) == ("line\n", False)
+
+
+def test_the_last_words_of_a_program_are_the_error_that_it_states(tmp_path: Path) -> None:
+    """An error document is told as a sentence with its code and what helps, whatever the runtime says after it."""
+    log = tmp_path / "x.log"
+    error = {
+        "code": "cluster.no_gpus",
+        "message": "embedding asks for 1 GPU",
+        "remedy": "fix",
+        "hint": "add nodes",
+    }
+    stated = json.dumps({"error": error}, indent=2)
+    log.write_text(f'{{"event": "serve.stop"}}\n{stated}\n*** runtime says goodbye\n')
+    assert children.last_words(log, 2) == "embedding asks for 1 GPU (cluster.no_gpus); add nodes"
+
+
+@pytest.mark.parametrize("said", ["{", '{\n"error": "a word"\n}', '{\n"error": {}\n}', "[1, 2]"])
+def test_the_last_words_are_else_the_last_lines(tmp_path: Path, said: str) -> None:
+    """What only looks like an error document is told as it stands."""
+    log = tmp_path / "x.log"
+    log.write_text(f"before\n{said}\n")
+    assert children.last_words(log, 2) == " ".join(["before", *said.split("\n")][-2:])
+    assert children.last_words(tmp_path / "missing.log", 2) == ""
 
 
 def test_tail_reads_the_last_lines_of_a_huge_log(tmp_path: Path) -> None:

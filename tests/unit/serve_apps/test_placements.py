@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
+from ray._common.utils import import_attr
+from ray.serve._private.api import call_user_app_builder_with_args_if_necessary
 from ray.serve._private.build_app import build_app
 from ray.serve.deployment import deployment_to_schema
 from ray.serve.schema import ServeDeploySchema
@@ -181,7 +183,7 @@ def test_ready_made_apps_are_those_of_the_builder(home: Settings, placement: str
 def test_arguments_that_nobody_knows_are_refused() -> None:
     """A misspelt argument of a Serve config is an error."""
     with pytest.raises(ValueError, match="placment"):
-        BuildArgs.model_validate({"placment": "staged"})
+        build({"placment": "staged"})
 
 
 # ------------------------------------------------------------------------------------------------ the generated config
@@ -199,6 +201,18 @@ def test_the_generated_config_is_serves_own_and_passes_the_check(
     assert "&id" not in yaml.safe_dump(document)  # people edit it
     ServeDeploySchema.model_validate(again)
     assert check(again, "own.yaml") == placement
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("placement", ["fused", "staged"])
+def test_serve_makes_the_app_of_the_generated_config(home: Settings, placement: Any, small: bool) -> None:
+    """Serve imports what the config names and hands it the arguments as it does in a cluster."""
+    (application,) = serve_config(home, placement, small=small)["applications"]
+    builder = import_attr(application["import_path"])
+    made = build_app(
+        call_user_app_builder_with_args_if_necessary(builder, application["args"]), name="cortex"
+    )
+    assert {each.name for each in made.deployments} == {each["name"] for each in application["deployments"]}
 
 
 @pytest.mark.parametrize("placement", ["fused", "staged"])
