@@ -84,10 +84,13 @@ def test_a_new_version_drains_the_old_one(home: StagedHome) -> None:
     application["args"] |= {"home": str(home.settings.home)}
     path = home.scratch.path / "new-version.yaml"
     path.write_text(yaml.safe_dump(document))
-    with Askers(home) as askers:
+    with Askers(home, n_people=2) as askers:  # nine processes start beside them, on two cores
         wait_until(lambda: askers.outcomes["found"] >= 8)
         deploy(home, path)
-        wait_until(lambda: not before & {each.pid for stage in stages for each in home.replicas(stage)})
+        wait_until(
+            lambda: not before & {each.pid for stage in stages for each in home.replicas(stage)},
+            timeout_s=500,
+        )
         n_found = askers.outcomes["found"]
         wait_until(lambda: askers.outcomes["found"] >= n_found + 20)
     print(dict(askers.outcomes), dict(askers.degraded))
