@@ -20,7 +20,7 @@ from serve_apps.config import serve_config
 from serve_apps.placements import STAGES
 from tests.services.homes import ScratchHome
 from tests.services.ray_home import wait_until
-from tests.services.ray_node import second_node
+from tests.services.ray_node import kill_node, second_node
 from tests.services.staged_home import ASKED, PEOPLE, Askers, StagedHome, own_config, staged_home
 
 pytestmark = [pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -156,7 +156,7 @@ def test_the_embedding_stage_grows_from_zero_when_a_gpu_comes(poor: StagedHome) 
 
 def test_a_lost_node_costs_the_lane_that_it_held_until_another_comes(poor: StagedHome) -> None:
     """The node of the encoder is killed under questions: none fails, words alone answer, and the next node takes over."""
-    with node_with_gpu(poor) as raylet:
+    with second_node(poor.scratch, "--gpus", "1") as raylet:
         wait_until(lambda: poor.staged(PEOPLE[0], ASKED[0])["degraded"] == [])
         with Askers(poor, n_people=1) as asker:
             wait_until(lambda: asker.outcomes["found"] >= 3)
@@ -165,7 +165,7 @@ def test_a_lost_node_costs_the_lane_that_it_held_until_another_comes(poor: Stage
             wait_until(lambda: asker.degraded.total() >= 3)
     assert set(asker.outcomes) == {"found"}
     assert {each.partition(":")[0] for each in asker.degraded} == {"dense"}
-    with node_with_gpu(poor):
+    with second_node(poor.scratch, "--gpus", "1"):
         wait_until(lambda: poor.staged(PEOPLE[0], ASKED[0])["degraded"] == [])
 
 
