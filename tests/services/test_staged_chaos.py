@@ -84,17 +84,19 @@ def test_a_new_version_drains_the_old_one(home: StagedHome) -> None:
     application["args"] |= {"home": str(home.settings.home)}
     path = home.scratch.path / "new-version.yaml"
     path.write_text(yaml.safe_dump(document))
-    with Askers(home, n_people=2) as askers:  # nine processes start beside them, on two cores
-        wait_until(lambda: askers.outcomes["found"] >= 8)
+    with Askers(home, n_people=1) as once, Askers(home, n_people=1, is_patient=True) as patient:
+        wait_until(lambda: min(once.outcomes["found"], patient.outcomes["found"]) >= 8)
         deploy(home, path)
         wait_until(
             lambda: not before & {each.pid for stage in stages for each in home.replicas(stage)},
             timeout_s=500,
         )
-        n_found = askers.outcomes["found"]
-        wait_until(lambda: askers.outcomes["found"] >= n_found + 20)
-    print(dict(askers.outcomes), dict(askers.degraded))
-    assert set(askers.outcomes) == {"found"}
+        n_found = once.outcomes["found"]
+        wait_until(lambda: once.outcomes["found"] >= n_found + 20)
+    print("asked once", dict(once.outcomes), "patient", dict(patient.outcomes), dict(once.degraded))
+    assert set(patient.outcomes) == {"found"}
+    # Nothing breaks off; ten processes that start on two cores may keep the permission check from its time limit.
+    assert set(once.outcomes) <= {"found", "503 permissions.slow"}
 
 
 def deploy(home: StagedHome, path: Path) -> None:
