@@ -31,6 +31,7 @@ from tests.services.ray_home import wait_until
 pytestmark = [pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(900)]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PERSON = "mara@tarnvik.example"
 START_S = 300.0
 FAST_STAGES = {"RAY_SERVE_THROUGHPUT_OPTIMIZED": "1", "RAY_SERVE_ENABLE_DIRECT_INGRESS": "0"}
 
@@ -99,6 +100,7 @@ def cluster(home: ScratchHome) -> Iterator[Cluster]:
     with tempfile.TemporaryDirectory(prefix="cr-") as name:  # short: Ray's sockets lie below it
         folder = Path(name)
         (folder / "home" / "keys").mkdir(parents=True, mode=0o700)
+        token(home.settings(), PERSON)  # the key is made with the first token
         shutil.copy(home.path / "keys" / "issuer.pem", folder / "home" / "keys")
         told = {name: value for name, value in home.state.env.items() if not name.startswith("CORTEX_RAY")}
         env = home.env | told | {"CORTEX_HOME": str(folder / "home")}
@@ -186,7 +188,7 @@ def ask(home: ScratchHome, port: int) -> list[str]:
     reply = httpx.post(
         f"http://127.0.0.1:{port}/v1/search",
         json={"query": "When are travel receipts due?"},
-        headers={"Authorization": f"Bearer {token(home.settings(), 'mara@tarnvik.example')}"},
+        headers={"Authorization": f"Bearer {token(home.settings(), PERSON)}"},
         timeout=60,
     )
     return [hit["chunk_id"] for hit in reply.raise_for_status().json()["hits"]]
