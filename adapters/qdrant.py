@@ -1,4 +1,8 @@
-"""The vector index on Qdrant, for reading: both lanes in one round trip, fused without chance."""
+"""The vector index on Qdrant, for reading: both lanes in one round trip, fused without chance.
+
+Requests are the client's models; answers are read as they come. As models, the some two hundred points of a search took
+more processor than the search.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
 
 from opentelemetry.trace import Span, SpanKind
-from qdrant_client import AsyncQdrantClient, models
+from qdrant_client import models
 
 from adapters.fuse import Scored, fuse_ranks, order_lane
-from adapters.qdrant_clients import ALIAS, open_async_client
+from adapters.qdrant_clients import ALIAS, AsyncWire
 from adapters.qdrant_errors import translated
 from adapters.qdrant_filters import narrowed, permit_filter
 from cortex.evidence import Candidate, LaneScores
@@ -25,6 +31,10 @@ _SPARE = 28  # read past the lane's end, so that a group of equal scores there i
 _DEEPEST = 8_192  # a lane whose ties reach past this is cut before them
 
 
+# As Qdrant's JSON has them: id, score, payload.
+Points = Sequence[Mapping[str, Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """What one round trip gave: the lanes in order, and each chunk's document."""
@@ -36,18 +46,19 @@ class Found:
 class QdrantSearchIndex:
     """A SearchIndex. Decision 0008 says why the lanes are fused here and not by Qdrant."""
 
-    def __init__(self, client: AsyncQdrantClient, *, exact_below: int, alias: str = ALIAS) -> None:
-        self._client = client
+    def __init__(self, wire: AsyncWire, *, exact_below: int, alias: str = ALIAS) -> None:
+        self._wire = wire
         self._alias = alias
+        self._collection = f"/collections/{quote(alias, safe='')}"
         self._exact_below = exact_below
         self._counted = (-_COUNT_TTL_S, 0)  # when, and how many points
 
     @classmethod
     def from_settings(cls, settings: Settings, alias: str = ALIAS) -> QdrantSearchIndex:
         """Connect to `CORTEX_QDRANT_URL`; the first call opens the connection."""
-        return cls(
-            open_async_client(settings, _TIMEOUT_S), exact_below=settings.exact_search_below, alias=alias
-        )
+        key = settings.qdrant_api_key.get_secret_value()
+        wire = AsyncWire(settings.qdrant_url, key, _TIMEOUT_S)
+        return cls(wire, exact_below=settings.exact_search_below, alias=alias)
 
     async def search(self, query: IndexQuery) -> list[Candidate]:
         """Return fused candidates, best first, ties by chunk id, each with its lane scores and ranks."""
@@ -65,11 +76,11 @@ class QdrantSearchIndex:
     async def ping(self) -> None:
         """Raise Unavailable unless the index answers."""
         with translated():
-            await self._client.get_collections()
+            await self._wire.get("/collections")
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self._wire.close()
 
     async def _read(self, query: IndexQuery) -> Found:
         """Read both lanes, deeper where equal scores stand across a lane's end."""
@@ -79,10 +90,10 @@ class QdrantSearchIndex:
             requests = [lane.model_copy(update={"limit": depth}) for lane in lanes.values()]
             answers = await self._query(requests)
             by_lane = dict(zip(lanes, answers, strict=True))
-            is_whole = {name: len(answer.points) < depth for name, answer in by_lane.items()}
+            is_whole = {name: len(points) < depth for name, points in by_lane.items()}
             found = {
-                name: order_lane(_scored(answer), query.lane_limit, is_whole=is_whole[name])
-                for name, answer in by_lane.items()
+                name: order_lane(_scored(points), query.lane_limit, is_whole=is_whole[name])
+                for name, points in by_lane.items()
             }
             if depth >= _DEEPEST or all(
                 is_whole[name] or len(found[name]) == query.lane_limit for name in found
@@ -91,15 +102,13 @@ class QdrantSearchIndex:
             depth *= 4
         return Found({}, {})
 
-    async def _query(self, requests: list[models.QueryRequest]) -> list[models.QueryResponse]:
-        """Send a batch by the client's HTTP layer: the layer above copies every request to look for texts to embed."""
+    async def _query(self, requests: list[models.QueryRequest]) -> list[Points]:
+        """Send a batch; returns each request's points, best first."""
         batch = models.QueryRequestBatch(searches=requests)
         with self._asking("query_batch_points", len(requests)) as asking:
-            answer = await self._client.http.search_api.query_batch_points(
-                self._alias, query_request_batch=batch
-            )
-            found = answer.result or []
-            asking.set_attribute("db.response.returned_rows", sum(len(each.points) for each in found))
+            answer = await self._wire.post(f"{self._collection}/points/query/batch", batch)
+            found = [each["points"] for each in answer]
+            asking.set_attribute("db.response.returned_rows", sum(map(len, found)))
         return found
 
     async def _lanes(self, query: IndexQuery) -> dict[str, models.QueryRequest]:
@@ -132,7 +141,8 @@ class QdrantSearchIndex:
         counted_at_s, count = self._counted
         if time.monotonic() - counted_at_s > _COUNT_TTL_S:
             with self._asking("count"):
-                count = (await self._client.count(self._alias, exact=False)).count
+                counting = models.CountRequest(exact=False)
+                count = (await self._wire.post(f"{self._collection}/points/count", counting))["count"]
             self._counted = (time.monotonic(), count)
         return count < self._exact_below
 
@@ -149,15 +159,15 @@ class QdrantSearchIndex:
             yield opened
 
 
-def _scored(answer: models.QueryResponse) -> list[Scored]:
-    return [Scored(str(point.id), point.score) for point in answer.points]
+def _scored(points: Points) -> list[Scored]:
+    return [Scored(point["id"], point["score"]) for point in points]
 
 
-def _document_ids(answers: Sequence[models.QueryResponse]) -> dict[str, str]:
+def _document_ids(answers: Sequence[Points]) -> dict[str, str]:
     return {
-        str(point.id): str((point.payload or {}).get("document_id", ""))
-        for answer in answers
-        for point in answer.points
+        point["id"]: (point.get("payload") or {}).get("document_id", "")
+        for points in answers
+        for point in points
     }
 
 

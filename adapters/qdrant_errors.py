@@ -20,13 +20,12 @@ def translated() -> Iterator[None]:
         yield
     except UnexpectedResponse as error:
         raise _of_response(error) from error
-    except ResponseHandlingException as error:
-        if isinstance(error.source, httpx.TimeoutException):
+    except (ApiException, httpx.HTTPError) as error:
+        source = error.source if isinstance(error, ResponseHandlingException) else error
+        if isinstance(source, httpx.TimeoutException):
             raise TimedOut(
                 "the vector index did not answer in time", code="index.timed_out", hint=_HINT
             ) from error
-        raise Unavailable("the vector index does not answer", code="index.unavailable", hint=_HINT) from error
-    except (ApiException, httpx.HTTPError) as error:
         raise Unavailable("the vector index does not answer", code="index.unavailable", hint=_HINT) from error
 
 

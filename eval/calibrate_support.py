@@ -83,7 +83,7 @@ class Corpus:
             lanes[at] = LaneScores(lanes[at].dense_score, lanes[at].dense_rank, float(words[at]), rank)
         wording = Wording(self._lexical, query.text)
         found = [replace(self._hits[at], lanes=scores) for at, scores in lanes.items()]
-        hits = fuse(found, Fusion(1.5, 1.0, 10, _DEPTH), wording)
+        hits = [each.as_hit() for each in fuse(found, Fusion(1.5, 1.0, 10, _DEPTH), wording)]
         top_cosine, term_share = read_features(wording, hits) if hits else (None, 0.0)
         return Example(top_cosine or 0.0, term_share, kind, self.name, half)
 

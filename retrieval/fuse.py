@@ -40,8 +40,21 @@ class Fusion:
         return cls(lanes.weight_dense, lanes.weight_bm25, plan.fusion_k, limit, plan.cosine_floor)
 
 
-def fuse(hits: Sequence[Hit], fusion: Fusion, wording: Wording) -> list[Hit]:
-    """Score hits in [0, 1], best first, ties by chunk id.
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A hit's place in the fused order: its score in [0, 1], and its lanes' scores and ranks among what was fused."""
+
+    hit: Hit
+    score: float
+    lanes: LaneScores
+
+    def as_hit(self) -> Hit:
+        """Return the hit with its place. Most of what is fused is never shown, and a hit is long to copy."""
+        return replace(self.hit, score=self.score, lanes=self.lanes)
+
+
+def fuse(hits: Sequence[Hit], fusion: Fusion, wording: Wording) -> list[Ranked]:
+    """Score hits, best first, ties by chunk id.
 
     Only these hits take ranks. One beyond the lane limit in every lane is left out.
     """
@@ -57,21 +70,21 @@ def fuse(hits: Sequence[Hit], fusion: Fusion, wording: Wording) -> list[Hit]:
             bm25_score=hit.lanes.bm25_score,
             bm25_rank=bm25_ranks.get(hit.chunk_id),
         )
-        fused.append(replace(hit, score=_score(lanes, fusion, attainable), lanes=lanes))
-    return sorted(fused, key=lambda hit: (-hit.score, hit.chunk_id))
+        fused.append(Ranked(hit, _score(lanes, fusion, attainable), lanes))
+    return sorted(fused, key=lambda each: (-each.score, each.hit.chunk_id))
 
 
-def is_decisive(hit: Hit) -> bool:
-    """Say whether a fused hit decided on the scores of others."""
-    return hit.lanes.bm25_rank is not None and hit.lanes.bm25_rank <= _N_RARITY
+def is_decisive(ranked: Ranked) -> bool:
+    """Say whether a hit decided on the scores of others."""
+    return ranked.lanes.bm25_rank is not None and ranked.lanes.bm25_rank <= _N_RARITY
 
 
-def lane_rank(candidate: Candidate | Hit, lane: str) -> int | None:
+def lane_rank(candidate: Candidate | Hit | Ranked, lane: str) -> int | None:
     """Return a candidate's rank in a lane, 1-based; None when the lane did not find it."""
     return candidate.lanes.dense_rank if lane == "dense" else candidate.lanes.bm25_rank
 
 
-def lane_length(candidates: Sequence[Candidate | Hit], lane: str) -> int:
+def lane_length(candidates: Sequence[Candidate | Hit | Ranked], lane: str) -> int:
     """Count the candidates that a lane found."""
     return sum(lane_rank(candidate, lane) is not None for candidate in candidates)
 

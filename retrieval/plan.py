@@ -20,7 +20,7 @@ class Plan:
     weight_bm25: float = 1.0
     cosine_floor: float = 0.0
     embedding_scripts: frozenset[str] = frozenset({"latin"})
-    recheck_round: int = 50
+    recheck_round: int = 100
     rerank_depth: int = 100
     abstain_below: float = 0.35
     llm_timeout_s: float = 60.0

@@ -12,8 +12,8 @@ from dataclasses import replace
 from cortex.evidence import Candidate, Hit
 from cortex.ports.query import PermissionChecker, QueryCatalog
 from cortex.principals import Permit
-from retrieval.fuse import LANES, Fusion, fuse, is_decisive, lane_length
-from retrieval.run import Run, step
+from retrieval.fuse import LANES, Fusion, Ranked, fuse, is_decisive, lane_length
+from retrieval.run import Run, step, together
 from retrieval.search import Pool
 from retrieval.wording import Wording
 
@@ -37,17 +37,25 @@ class Reader:
         self._hits: dict[str, Hit | None] = {}  # by chunk id; None: the catalog does not show it
         self._verdicts: dict[str, bool] = {}  # by document id, as SpiceDB said
 
-    async def rank(self, candidates: Sequence[Candidate], fusion: Fusion, depth: int) -> list[Hit]:
+    async def rank(self, candidates: Sequence[Candidate], fusion: Fusion, depth: int) -> list[Ranked]:
         """Fuse the candidates that may be seen; the first `depth` are authorised, the others not refused so far.
 
         So are those that decided on the scores. Each refusal lets others move up, so the next round checks those.
         """
-        await self._load(candidates)
+        await self._meet(candidates)
         while True:
             ranked = fuse(self._visible(candidates), fusion, self._wording)
             deciding = (*ranked[:depth], *filter(is_decisive, ranked[depth:]))
-            if await self._check(hit.document_id for hit in deciding):
+            if await self._check(each.hit.document_id for each in deciding):
                 return ranked
+
+    async def _meet(self, candidates: Sequence[Candidate]) -> None:
+        """Load candidates; the first time, ask SpiceDB meanwhile about those that the index puts first: most will rank."""
+        if self._verdicts:
+            await self._load(candidates)
+            return
+        first = list(dict.fromkeys(each.document_id for each in candidates))[: self._round_size]
+        await together(self._load(candidates), self._check(first))
 
     async def _load(self, candidates: Sequence[Candidate]) -> None:
         unknown = [candidate for candidate in candidates if candidate.chunk_id not in self._hits]
@@ -87,5 +95,5 @@ async def recheck(run: Run, pool: Pool, reader: Reader, fusion: Fusion, depth: i
         ranked = await reader.rank(pool.candidates, fusion, depth)
         short = [lane for lane in LANES if lane_length(ranked, lane) < fusion.lane_limit]
         if not any(pool.may_deepen(lane) for lane in short):
-            return ranked[:depth]
+            return [each.as_hit() for each in ranked[:depth]]
         await pool.deepen()

@@ -28,8 +28,19 @@ def open_channel(url: str, token: str, use_tls: bool) -> Any:
 
 
 def open_async_channel(url: str, token: str, use_tls: bool) -> Any:
-    """Open an asynchronous channel to `host:port`, in the running event loop."""
-    return grpc.aio.secure_channel(url, _credentials(url, token, use_tls), _OPTIONS)
+    """Open an asynchronous channel to `host:port`, in the running event loop; each call brings its own `authorization`."""
+    _credentials(url, token, use_tls)  # refuses an address that the key must not be sent to
+    if use_tls:
+        return grpc.aio.secure_channel(url, grpc.ssl_channel_credentials(), _OPTIONS)
+    return grpc.aio.insecure_channel(url, _OPTIONS)
+
+
+def authorization(token: str) -> tuple[tuple[str, str], ...]:
+    """State the preshared key as a call's metadata.
+
+    As credentials of the channel it would be handed to a thread of its own for each call, a tenth of what a check costs here.
+    """
+    return (("authorization", f"Bearer {token}"),)
 
 
 def _credentials(url: str, token: str, use_tls: bool) -> Any:

@@ -20,7 +20,7 @@ from authzed.api.v1.permission_service_pb2_grpc import PermissionsServiceStub
 from google.rpc.error_details_pb2 import ErrorInfo
 from opentelemetry.trace import SpanKind
 
-from adapters.spicedb.channels import HEALTH_METHOD, SERVING, open_async_channel
+from adapters.spicedb.channels import HEALTH_METHOD, SERVING, authorization, open_async_channel
 from adapters.spicedb.slices import view_permission
 from cortex.errors import ChecksUnavailable
 from cortex.ids import tenant_object_id
@@ -43,6 +43,7 @@ class SpiceDBChecker:
 
     def __init__(self, url: str, token: str, use_tls: bool = False) -> None:
         self._where = (url, token, use_tls)
+        self._key = authorization(token)
         self._channel: Any = None
 
     async def close(self) -> None:
@@ -67,7 +68,7 @@ class SpiceDBChecker:
     async def ping(self) -> None:
         """Raise ChecksUnavailable unless SpiceDB answers and is loaded."""
         call = self._open().unary_unary(HEALTH_METHOD)
-        if await _answer(call, b"") != SERVING:
+        if await self._answer(call, b"") != SERVING:
             raise ChecksUnavailable("permissions are still being loaded", hint="cortex status")
 
     async def _check(self, principal: Principal, document_ids: list[str], token: str) -> set[str]:
@@ -91,7 +92,7 @@ class SpiceDBChecker:
             {**_CHECK, "cortex.documents": len(items)},
             kind=SpanKind.CLIENT,
         ):
-            answer = await _answer(PermissionsServiceStub(self._open()).CheckBulkPermissions, request)
+            answer = await self._answer(PermissionsServiceStub(self._open()).CheckBulkPermissions, request)
         if [pair.request for pair in answer.pairs] != items:
             raise ChecksUnavailable("SpiceDB answered something that was not asked")
         return {
@@ -99,6 +100,24 @@ class SpiceDBChecker:
             for document_id, pair in zip(document_ids, answer.pairs, strict=True)
             if _is_allowed(pair)
         }
+
+    async def _answer(self, call: Any, request: Any) -> Any:
+        """Send a question, a second time if the connection was lost; raises ChecksUnavailable."""
+        for is_last in (False, True):
+            try:
+                return await call(request, timeout=_TIMEOUT_S, metadata=self._key)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                    raise ChecksUnavailable(
+                        f"permissions could not be checked within {_TIMEOUT_S:g} s",
+                        code="permissions.slow",
+                        hint="cortex status",
+                    ) from error
+                if is_last or error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    raise ChecksUnavailable(
+                        f"permissions cannot be checked: {error.code().name}", hint="cortex status"
+                    ) from error
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _open(self) -> Any:
         if self._channel is None:
@@ -122,22 +141,3 @@ def _is_allowed(pair: Any) -> bool:
         event("permissions.too_deep")
         return False
     raise ChecksUnavailable(f"a permission could not be checked (gRPC status {pair.error.code})")
-
-
-async def _answer(call: Any, request: Any) -> Any:
-    """Send a question, a second time if the connection was lost; raises ChecksUnavailable."""
-    for is_last in (False, True):
-        try:
-            return await call(request, timeout=_TIMEOUT_S)
-        except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                raise ChecksUnavailable(
-                    f"permissions could not be checked within {_TIMEOUT_S:g} s",
-                    code="permissions.slow",
-                    hint="cortex status",
-                ) from error
-            if is_last or error.code() is not grpc.StatusCode.UNAVAILABLE:
-                raise ChecksUnavailable(
-                    f"permissions cannot be checked: {error.code().name}", hint="cortex status"
-                ) from error
-    raise AssertionError("unreachable: the last attempt returns or raises")

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from qdrant_client import AsyncQdrantClient, QdrantClient
+from qdrant_client import QdrantClient
 
 from adapters.qdrant import QdrantSearchIndex
+from adapters.qdrant_clients import AsyncWire
 from adapters.qdrant_writer import QdrantIndexWriter
 from cortex.chunks import ChunkVectors, IndexPoint, SparseVector
 from cortex.errors import InputError, Misconfigured
@@ -81,10 +82,9 @@ def writers(server: QdrantProcess) -> Iterator[tuple[QdrantIndexWriter, QdrantIn
 @pytest.fixture
 async def readers(server: QdrantProcess) -> AsyncIterator[tuple[QdrantSearchIndex, QdrantSearchIndex]]:
     """Readers of both indexes."""
-    clients = [AsyncQdrantClient(url=server.url, check_compatibility=False) for _ in range(2)]
     first, second = (
-        QdrantSearchIndex(client, exact_below=50_000, alias=alias)
-        for client, alias in zip(clients, ("first", "second"), strict=True)
+        QdrantSearchIndex(AsyncWire(server.url, "", 15), exact_below=50_000, alias=alias)
+        for alias in ("first", "second")
     )
     yield first, second
     await first.close()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
-from qdrant_client import AsyncQdrantClient, QdrantClient
+from qdrant_client import QdrantClient
 
 from adapters.bm25 import Bm25Encoder
 from adapters.catalog.ingest import PostgresIngestCatalog
@@ -16,6 +16,7 @@ from adapters.catalog.query import PostgresQueryCatalog
 from adapters.in_threads import ThreadedEmbedder
 from adapters.onnx_embedder import OnnxEmbedder
 from adapters.qdrant import QdrantSearchIndex
+from adapters.qdrant_clients import AsyncWire
 from adapters.qdrant_writer import QdrantIndexWriter
 from adapters.spicedb.checker import SpiceDBChecker
 from adapters.spicedb.writer import SpiceDBWriter
@@ -148,7 +149,7 @@ def engines(home_engines: Settings, empty_catalog: str) -> Iterator[Engines]:
     key = home_engines.qdrant_api_key.get_secret_value() or None
     embedder = OnnxEmbedder.from_settings(home_engines)
     with new_database(home_engines.postgres_url, empty_catalog) as url, asyncio.Runner() as loop:
-        reading = AsyncQdrantClient(url=home_engines.qdrant_url, api_key=key, check_compatibility=False)
+        reading = AsyncWire(home_engines.qdrant_url, key or "", 15)
         writing = QdrantClient(url=home_engines.qdrant_url, api_key=key, check_compatibility=False)
         query, checker = PostgresQueryCatalog(url), SpiceDBChecker(home_engines.spicedb_url, token)
         catalog, outbox = PostgresIngestCatalog(url), PostgresOutbox(url)

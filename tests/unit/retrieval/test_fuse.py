@@ -20,7 +20,7 @@ def found(
 
 def fused(question: str, *hits: Hit, fusion: Fusion = EVEN) -> list[tuple[str, float]]:
     ranked = fuse(hits, fusion, Wording(LEXICAL, question))
-    return [(each.chunk_id, pytest.approx(each.score)) for each in ranked]
+    return [(each.hit.chunk_id, pytest.approx(each.score)) for each in ranked]
 
 
 def test_a_passage_with_every_word_and_the_best_cosine_scores_their_mean() -> None:
