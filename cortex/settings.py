@@ -245,6 +245,11 @@ class Settings(BaseSettings):
         le=1,
         description="share of requests whose spans are made; one that comes with a traceparent is decided by its caller",
     )
+    trace_rate: float = Field(
+        default=5.0,
+        ge=0,
+        description="requests a second at most whose spans are made, beside those that come with a traceparent; 0: all",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @field_validator("home", mode="after")

@@ -56,7 +56,7 @@ def find_trace(folder: Path, prefix: str) -> Trace:
         "this machine has no spans of such a trace",
         code="trace.unknown",
         hint="ask on the machine that answered, with its CORTEX_HOME; old spans are dropped (CORTEX_TRACE_BYTES), and "
-        "nothing is recorded of requests left out by CORTEX_TRACE_RATIO or by their caller",
+        "nothing is recorded of requests left out by CORTEX_TRACE_RATE, CORTEX_TRACE_RATIO or their caller",
     )
 
 

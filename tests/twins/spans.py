@@ -47,10 +47,10 @@ class KeptSpans:
 
 
 @contextmanager
-def kept_spans(ratio: float = 1.0) -> Iterator[KeptSpans]:
+def kept_spans(ratio: float = 1.0, rate: float = 0) -> Iterator[KeptSpans]:
     """Keep the spans that are made until the block ends."""
     exporter = InMemorySpanExporter()
-    provider = make_provider(Settings(trace_ratio=ratio), "query", [exporter])
+    provider = make_provider(Settings(trace_ratio=ratio, trace_rate=rate), "query", [exporter])
     trace_with(provider)
     try:
         yield KeptSpans(exporter, provider)

@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from cortex.errors import Unavailable
 from cortex.settings import Settings
-from cortex.telemetry import new_trace_id, span, start_span, timed, trace_headers, under
+from cortex.telemetry import caller_trace, new_trace_id, span, start_span, timed, trace_headers, under
 from retrieval.path import Parts
 from retrieval.plan import Plan
 from serve_apps.fused import FusedQueries
@@ -157,6 +157,29 @@ def test_a_share_of_the_traces_is_whole_and_the_rest_absent() -> None:
         n_spans = Counter(f"{each.context.trace_id:032x}" for each in spans.all() if each.context)
     assert len(set(trace_ids)) == 24
     assert {n_spans[trace_id] for trace_id in trace_ids} == {0, 2}  # all alike: once in eight million runs
+
+
+def test_of_many_requests_some_are_recorded_each_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three a second: as many at once, then one for each third of a second that passes; whose caller asks is beside that."""
+    now_s = 100.0
+    monkeypatch.setattr("serve_apps.tracing.time.monotonic", lambda: now_s)
+    with kept_spans(rate=3) as spans:
+
+        def n_recorded(n_asked: int) -> int:
+            n_before = len(spans.all())
+            for _ in range(n_asked):
+                with span("request"):
+                    pass
+            return len(spans.all()) - n_before
+
+        assert n_recorded(10) == 3
+        now_s += 0.7
+        assert n_recorded(10) == 2
+        now_s += 3600
+        assert n_recorded(10) == 3
+        with span("called", parent=caller_trace({"traceparent": TRACEPARENT})):
+            pass
+        assert spans.named("called").context.trace_id == int(TRACE_ID, 16)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
