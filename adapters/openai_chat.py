@@ -14,6 +14,7 @@ from opentelemetry.trace import SpanKind
 from cortex.errors import Misconfigured, TimedOut, Unavailable
 from cortex.ports.models import Message
 from cortex.settings import Settings
+from cortex.tasks import apart
 from cortex.telemetry import start_span, under
 
 _CONNECT_TIMEOUT_S = 5.0
@@ -56,7 +57,10 @@ class OpenAIGenerator:
         )
 
     async def stream(self, messages: Sequence[Message]) -> AsyncGenerator[str, None]:
-        """Stream the answer's text pieces; raises Unavailable or TimedOut. Closing the stream cancels the request."""
+        """Stream the answer's text pieces; raises Unavailable or TimedOut. Closing the stream cancels the request.
+
+        It reads ahead of who listens, by at most the answer's budget.
+        """
         request = {
             "model": self.model,
             "messages": [{"role": message.role, "content": message.content} for message in messages],
@@ -66,7 +70,7 @@ class OpenAIGenerator:
         }
         asking, asked_s, has_begun = start_span(**self._described()), time.perf_counter(), False
         try:
-            async with aclosing(under(asking, self._said(request))) as pieces:
+            async with aclosing(apart(under(asking, self._said(request)))) as pieces:
                 async for piece in pieces:
                     if not has_begun:
                         has_begun = True

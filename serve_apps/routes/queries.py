@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import replace
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -47,10 +48,10 @@ def query_routes(
         `citation`, `done`; or `error`, a problem document, if it fails on the way. Closing the connection stops it.
         """
         question, reader = desk.question(body), desk.reader(principal, body)
-        events, result = await desk.begin(reader, question)
         if body.stream or "text/event-stream" in request.headers.get("accept", ""):
-            return EventStream(desk.stream(reader, question, events, result))
-        return _json(await desk.whole(reader, question, events, result))
+            pieces = desk.stream(reader, question)
+            return EventStream(await anext(pieces), pieces)
+        return _json(shapes.answer_response(*await desk.whole(reader, question)))
 
     @router.get("/documents/{document_id}", response_model=api.DocumentResponse, summary="Open a document")
     async def document(document_id: str, principal: Principal = asker) -> Response:
@@ -113,64 +114,47 @@ class AnswerDesk:
             )
         return replace(principal, readers=readers)
 
-    async def begin(
+    async def whole(self, principal: Principal, question: Question) -> tuple[SearchResult, Answer, str]:
+        """Gather an answer to its end and record it: what it rests on, itself, and its id."""
+        events, result = await self._begin(principal, question)
+        async with aclosing(events):
+            async for each in events:
+                if each.kind is AnswerEventKind.DONE and each.answer is not None:
+                    final = each.result or result
+                    return final, each.answer, await self._record(principal, question, final, each.answer)
+        raise Unavailable("the answer ended early", code="answer.incomplete")
+
+    async def stream(self, principal: Principal, question: Question) -> AsyncGenerator[bytes, None]:
+        """Write the answer's events as they come. An error before the first is raised, so that it still gets its own HTTP
+        status; one on the way becomes the last event.
+        """
+        events, result = await self._begin(principal, question)
+        async with aclosing(events):
+            yield sse("evidence", shapes.search_response(result))
+            try:
+                async for each in events:
+                    yield await self._piece(principal, question, each, result)
+            except CortexError as error:
+                account().fail(error)
+                yield sse("error", problem(error))
+            except Exception as error:  # noqa: BLE001 - outermost: the status line is sent, only an event can tell
+                account().fail(Unexpected("unexpected"))
+                failed = type(error).__name__
+                event("answer.fail", level=logging.ERROR, error=failed, trace_id=question.trace_id)
+                yield sse("error", problem(Unexpected("unexpected")))
+
+    async def _begin(
         self, principal: Principal, question: Question
-    ) -> tuple[AsyncIterator[AnswerEvent], SearchResult]:
-        """Wait for the evidence, so that an error before it still gets its own HTTP status."""
+    ) -> tuple[AsyncGenerator[AnswerEvent, None], SearchResult]:
+        """Wait for the evidence; who gets the events behind it closes them."""
         events = self._watched(self._queries.answer(principal, question))
         async with _within(self._settings.request_timeout_s, "search"):
             first = await anext(events, None)
         if first is None or first.result is None:
+            await events.aclose()
             raise Unavailable("the query path sent no evidence", code="answer.empty")
         self._found(first.result)
         return events, first.result
-
-    async def whole(
-        self,
-        principal: Principal,
-        question: Question,
-        events: AsyncIterator[AnswerEvent],
-        result: SearchResult,
-    ) -> api.AnswerResponse:
-        """State a whole answer with everything it rests on."""
-        return shapes.answer_response(*await self.gather(principal, question, events, result))
-
-    async def gather(
-        self,
-        principal: Principal,
-        question: Question,
-        events: AsyncIterator[AnswerEvent],
-        result: SearchResult,
-    ) -> tuple[SearchResult, Answer, str]:
-        """Gather an answer to its end and record it: what it rests on, itself, and its id."""
-        async for each in events:
-            if each.kind is AnswerEventKind.DONE and each.answer is not None:
-                final = each.result or result
-                return final, each.answer, await self._record(principal, question, final, each.answer)
-        raise Unavailable("the answer ended early", code="answer.incomplete")
-
-    async def stream(
-        self,
-        principal: Principal,
-        question: Question,
-        events: AsyncIterator[AnswerEvent],
-        result: SearchResult,
-    ) -> AsyncGenerator[bytes, None]:
-        """Write the answer's events as they come; an error on the way becomes the last one."""
-        yield sse("evidence", shapes.search_response(result))
-        try:
-            async for each in events:
-                yield await self._piece(principal, question, each, result)
-        except CortexError as error:
-            account().fail(error)
-            yield sse("error", problem(error))
-        except Exception as error:  # noqa: BLE001 - outermost: the status line is sent, only an event can tell
-            account().fail(Unexpected("unexpected"))
-            event("answer.fail", level=logging.ERROR, error=type(error).__name__, trace_id=question.trace_id)
-            yield sse("error", problem(Unexpected("unexpected")))
-        finally:
-            if isinstance(events, AsyncGenerator):
-                await events.aclose()
 
     async def _piece(
         self, principal: Principal, question: Question, each: AnswerEvent, result: SearchResult

@@ -95,5 +95,4 @@ class Toolbox:
 
     async def _ask(self, principal: Principal, arguments: AskArguments) -> CitedAnswer:
         question = self._desk.question(search_request(arguments))
-        events, result = await self._desk.begin(principal, question)
-        return cited_answer(*await self._desk.gather(principal, question, events, result))
+        return cited_answer(*await self._desk.whole(principal, question))

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from adapters.openai_chat import OpenAIGenerator
 from cortex.errors import Misconfigured, TimedOut, Unavailable
 from cortex.ports.models import Message
 from cortex.settings import Settings
+from tests.twins.model import endless_model
 from tests.twins.spans import kept_spans
 
 Script = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -189,6 +191,31 @@ async def test_closing_the_stream_cancels_the_request(server: ModelServer) -> No
     async with asyncio.timeout(5):
         await server.is_cancelled.wait()
     await generator.close()
+
+
+async def test_a_reader_cancelled_twice_leaves_no_request_behind() -> None:
+    """Whether it waits for the head or for a word, and however soon the second cancellation follows the first."""
+    async with endless_model() as model:
+        generator = OpenAIGenerator(model.url, "endless", max_tokens=10_000, timeout_s=5)
+
+        async def read() -> None:
+            async for _ in generator.stream([Message("user", "why?")]):
+                pass
+
+        async def leave(delay_s: float, n_turns: int) -> None:
+            reading = asyncio.create_task(read())
+            await asyncio.sleep(delay_s)
+            for _ in range(2):
+                reading.cancel()
+                for _ in range(n_turns):
+                    await asyncio.sleep(0)
+            await asyncio.wait({reading}, timeout=5)
+            assert reading.cancelled()
+
+        for delay_s, n_turns in product((0.003, 0.02), range(8)):
+            await leave(delay_s, n_turns)
+        assert (await model.open_after(), model.n_begun > 8) == (0, True)
+        await generator.close()
 
 
 def test_a_url_without_a_model_is_misconfigured() -> None:
