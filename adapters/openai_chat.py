@@ -18,6 +18,7 @@ from cortex.tasks import apart
 from cortex.telemetry import start_span, under
 
 _CONNECT_TIMEOUT_S = 5.0
+_KEPT_CONNECTIONS = 16
 _CHARS_PER_TOKEN = 32  # a model that sends more than this many per token of its budget ignores the budget
 _REFUSALS = {
     400: "the model server refuses the request: perhaps the evidence exceeds its context window",
@@ -39,6 +40,8 @@ class OpenAIGenerator:
         self._client = httpx.AsyncClient(
             headers={"authorization": f"Bearer {api_key}"} if api_key else {},
             timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_TIMEOUT_S)),
+            # How many are asked at once is bounded where questions are let in: here they would wait unseen.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT_CONNECTIONS),
         )
 
     @classmethod

@@ -6,7 +6,7 @@ Every way in which Serve can fail becomes one of our errors here, and a caller w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ from serve_apps.metrics import StageMetrics
 from serve_apps.placements import CallLimits
 from serve_apps.replica import Failed, call_attributes
 
+_HAND_OVER_S = 10.0  # a replica that starts anew takes about as long
 _FIRST_PAUSE_S = 0.05  # doubled each time; a router needs about as long to hear of a replica's end
 
 
@@ -77,6 +78,7 @@ class StageClient:
         pieces = self._stream.remote(call, arguments, trace_headers())
         try:
             with self._translated():
+                await _handed_over(pieces)
                 async for piece in pieces:
                     if isinstance(piece, Failed):
                         raise piece.error
@@ -149,3 +151,21 @@ class StageClient:
         return Unavailable(
             f"the stage {self._name} does not answer", code="stage.unavailable", hint="cortex logs serve"
         )
+
+
+async def _handed_over(pieces: AsyncIterator[Any]) -> None:
+    """Wait until a replica says that it has the call.
+
+    A cancellation in the moment in which Serve hands a call over can be lost: the replica would go on to the stream's end,
+    for nobody. So who leaves before that word still waits for it, and cancels then.
+    """
+    begun = asyncio.ensure_future(anext(pieces))
+    try:
+        await asyncio.shield(begun)
+    except asyncio.CancelledError:
+        await asyncio.wait({begun}, timeout=_HAND_OVER_S)
+        if begun.done() and not begun.cancelled():
+            begun.exception()  # counts as seen
+        else:
+            begun.cancel()
+        raise

@@ -31,6 +31,11 @@ class Failed:
     error: CortexError
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The first word of a stream: its replica has the call."""
+
+
 def call_attributes(stage: str, call: str) -> dict[str, str]:
     """Describe a call of a stage, by its caller and by its replica alike (OpenTelemetry's names for RPC)."""
     return {"rpc.system": "ray_serve", "rpc.service": stage, "rpc.method": call}
@@ -59,7 +64,8 @@ class Answers:
     async def stream(
         self, name: str, arguments: tuple[Any, ...], trace: Mapping[str, str]
     ) -> AsyncGenerator[Any, None]:
-        """Answer one call that streams, piece by piece; an error is the last piece, as Failed."""
+        """Answer one call that streams: Begun, then piece by piece; an error is the last piece, as Failed."""
+        yield Begun()
         streaming = start_span(**self._described(name), parent=caller_trace(trace))
         try:
             async with aclosing(under(streaming, self._calls[name](*arguments))) as pieces:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 
 _PAUSE_S = 0.005
 _WORD = {"choices": [{"delta": {"content": "See [1] "}}]}
@@ -19,14 +19,33 @@ class EndlessModel:
     url: str = ""
     n_begun: int = 0
     n_open: int = 0
+    _here: dict[asyncio.StreamWriter, asyncio.Task[None]] = field(default_factory=dict)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._here[writer] = task
+        try:
+            await self._answer(reader, writer)
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+            del self._here[writer]
+
+    async def end(self) -> None:
+        """Close every connection, and wait until nothing of them is left."""
+        for writer in self._here:
+            writer.transport.abort()
+        if self._here:
+            await asyncio.wait(self._here.values(), timeout=5)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
             await reader.readexactly(int(length))
         except (asyncio.IncompleteReadError, ConnectionError):  # left before the question was asked
-            writer.close()
             return
         self.n_begun += 1
         self.n_open += 1
@@ -36,7 +55,6 @@ class EndlessModel:
             writer.write(answer)
             answer = b"data: " + json.dumps(_WORD).encode() + b"\n\n"
         self.n_open -= 1
-        writer.close()
 
     async def open_after(self, seconds: float = 1.0) -> int:
         """Count the answers that nobody ended so long after the last reader left."""
@@ -59,6 +77,9 @@ async def endless_model() -> AsyncIterator[EndlessModel]:
     made = EndlessModel()
     listening = await asyncio.start_server(made.serve, "127.0.0.1", 0)
     made.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
-    yield made
-    listening.close()
-    await listening.wait_closed()
+    try:
+        yield made
+    finally:
+        listening.close()
+        await made.end()
+        await listening.wait_closed()

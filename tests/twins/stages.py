@@ -35,7 +35,8 @@ def sent(value: Any) -> Any:
 class TwinHandle:
     """A DeploymentHandle. `failures` are raised in turn, one a call, before anything is answered.
 
-    `delay_s` holds every answer back; `lost_after` loses the replica once so many pieces of a stream have come.
+    `delay_s` holds every answer back, and the first word of every stream; `lost_after` loses the replica once so many
+    pieces of a stream have come, that word included.
     """
 
     calls: Calls = field(default_factory=dict)
@@ -43,6 +44,7 @@ class TwinHandle:
     delay_s: float = 0.0
     lost_after: tuple[int, BaseException] | None = None
     asked: list[str] = field(default_factory=list)
+    n_begun: int = 0
     n_cancelled: int = 0
     name: str = "twin"
 
@@ -102,6 +104,9 @@ class TwinPieces:
             raise self.handle.failures.pop(0)
         if self.handle.lost_after and self.n_pieces == self.handle.lost_after[0]:
             raise self.handle.lost_after[1]
+        if self.n_pieces == 0:
+            await asyncio.sleep(self.handle.delay_s)
+            self.handle.n_begun += 1
         self.n_pieces += 1
         return sent(await anext(self.answering))
 

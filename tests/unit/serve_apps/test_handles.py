@@ -218,9 +218,29 @@ async def test_closing_a_stream_ends_the_stages_work() -> None:
     assert handle.n_cancelled == 1
 
 
+async def test_who_leaves_while_a_stream_is_handed_over_cancels_it_once_it_has_begun() -> None:
+    """Serve may lose a cancellation in that moment, so it comes after the replica's first word."""
+    handle = TwinHandle({"stream": _pieces}, delay_s=0.05)
+    said: list[str] = []
+
+    async def read() -> None:
+        async with aclosing(client(handle).stream("stream")) as pieces:
+            async for piece in pieces:
+                said.append(piece)
+
+    reading = asyncio.create_task(read())
+    await asyncio.sleep(0.01)
+    reading.cancel()
+    await asyncio.sleep(0.01)
+    assert (handle.n_begun, handle.n_cancelled) == (0, 0)
+    await asyncio.wait({reading}, timeout=5)
+    assert reading.cancelled()
+    assert (handle.n_begun, handle.n_cancelled, said) == (1, 1, [])
+
+
 async def test_a_stream_is_never_sent_twice() -> None:
     """A replica lost in the middle ends the stream as unavailable: half an answer is not begun again."""
-    handle = TwinHandle({"stream": _pieces}, lost_after=(1, ActorDiedError()))
+    handle = TwinHandle({"stream": _pieces}, lost_after=(2, ActorDiedError()))
     said = []
     with pytest.raises(Unavailable):
         async for piece in client(handle).stream("stream"):
