@@ -72,6 +72,8 @@ class Scripted:
             with connection:
                 _read_request(connection)
                 said = self.replies[min(self.n_asked, len(self.replies) - 1)]
+                # Said, so that no client sends its next request into a connection that is about to end.
+                said = said.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
                 self.n_asked += 1  # before the caller can look
                 connection.sendall(said)
 
