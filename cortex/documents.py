@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from cortex.crossing import crossing
 from cortex.edges import Edge, Name
 from cortex.ids import sha256_hex
 
@@ -114,6 +115,7 @@ class BlockKind(StrEnum):
     TURN = "turn"
 
 
+@crossing
 @dataclass(frozen=True, slots=True)
 class Anchor:
     """Where a text sits in its source, in the source's own units.

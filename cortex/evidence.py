@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from cortex.crossing import crossing
 from cortex.documents import Anchor
 
 
+@crossing
 @dataclass(frozen=True, slots=True)
 class LaneScores:
     """One candidate's place in each lane: `score` higher is better, `rank` 1-based; None where it did not appear."""
@@ -21,6 +23,7 @@ class LaneScores:
     rerank_score: float | None = None
 
 
+@crossing
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One chunk as the index returns it, before any recheck."""
@@ -31,6 +34,7 @@ class Candidate:
     lanes: LaneScores = LaneScores()
 
 
+@crossing
 @dataclass(frozen=True, slots=True)
 class Hit:
     """One chunk that passed every check, with its text."""

@@ -28,7 +28,7 @@ from retrieval.fuse import Fusion
 from retrieval.path import Parts
 from retrieval.permit import permit
 from retrieval.run import Run
-from retrieval.search import encode, search_lanes
+from retrieval.search import embed, encode, search_lanes
 from serve_apps.parts import open_checker, open_index, open_parts
 
 SEARCH, EMPTY = "/v1/search", "/empty/"
@@ -121,7 +121,8 @@ class _Preparing:
         """Let the query path itself make the query of a question."""
         parts, catching = self.parts, _Catching(self.index)
         lanes = await parts.understanding.understand(question)
-        probe = await encode(Run(), parts.embedder, parts.lexical, question, lanes)
+        embedded = await embed(Run(), parts.embedder, question)
+        probe = encode(Run(), parts.lexical, question, lanes, embedded)
         fusion = Fusion.of(lanes, parts.plan, question.depth)
         await search_lanes(Run(), catching, permitted, probe, question.filters, fusion)
         assert catching.query is not None  # it has just been asked

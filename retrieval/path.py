@@ -6,7 +6,7 @@ the numbers are its budget on one machine in milliseconds, before generation.
     step        what it does                                                        p50   p95   p99
     permit      who asks: access profiles, and the token checks must be as fresh as   3    10    25
     understand  query shape -> lanes and weights, no model; while permit runs         0     0     1
-    embed       the question for each lane; while permit runs                        20   120   250
+    embed       the question, for the dense lane; while permit runs              20   120   250
     search      dense and BM25 under the permit's filter, fused by the index         27    76   162
     recheck     the catalog's current rows, SpiceDB; refilled until enough            30    80   150
     rerank      a cross-encoder, only if configured                                  40   120   300
@@ -23,6 +23,7 @@ of deployments, and this file is the same in both.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -44,10 +45,10 @@ from retrieval.fuse import Fusion
 from retrieval.generate import generate
 from retrieval.permit import permit
 from retrieval.plan import Plan
-from retrieval.recheck import Reader, recheck
+from retrieval.recheck import CatalogReaders, Readers, recheck
 from retrieval.rerank import rerank
 from retrieval.run import Run, together
-from retrieval.search import Probe, encode, search_lanes
+from retrieval.search import Probe, embed, encode, search_lanes
 from retrieval.support import weigh_support
 from retrieval.understand import LanePlan, Understanding
 from retrieval.wording import Wording
@@ -55,7 +56,10 @@ from retrieval.wording import Wording
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the query path works with: the ports, and the plan from the settings."""
+    """What the query path works with: the ports, and the plan from the settings.
+
+    Without `readers`, the recheck is done here, over the catalog and the checker.
+    """
 
     catalog: QueryCatalog
     index: SearchIndex
@@ -66,6 +70,7 @@ class Parts:
     reranker: PassageReranker | None = None
     generator: Generator | None = None
     plan: Plan = field(default_factory=Plan)
+    readers: Readers | None = None
 
 
 async def search(parts: Parts, principal: Principal, question: Question) -> SearchResult:
@@ -114,8 +119,8 @@ async def _search(run: Run, parts: Parts, principal: Principal, question: Questi
         wording = Wording(parts.lexical, question.text)
         fusion = Fusion.of(lanes, plan, question.depth)
         pool = await search_lanes(run, parts.index, permitted, probe, question.filters, fusion)
-        reader = Reader(parts.catalog, parts.checker, permitted, wording, plan.recheck_round)
-        hits = await recheck(run, pool, reader, fusion, question.depth)
+        readers = parts.readers or CatalogReaders(parts.catalog, parts.checker, plan.recheck_round)
+        hits = await recheck(run, pool, readers.open(permitted, wording), fusion, question.depth)
         if parts.reranker is not None:
             hits = await rerank(run, parts.reranker, question.text, hits, plan.rerank_depth)
         with run.timed("assemble"):
@@ -133,7 +138,21 @@ async def _search(run: Run, parts: Parts, principal: Principal, question: Questi
 
 
 async def _read(run: Run, parts: Parts, question: Question) -> tuple[LanePlan, Probe]:
-    """Understand a question, and encode it for the lanes that it needs."""
+    """Understand a question, and encode it for the lanes that it needs.
+
+    By rules it is understood at once. While a stage reads it, it is embedded already: nearly all need that.
+    """
+    understanding = asyncio.create_task(_understand(run, parts, question))
+    try:
+        await asyncio.sleep(0)
+        needs_dense = understanding.result().weight_dense > 0 if understanding.done() else True
+        dense = await embed(run, parts.embedder, question) if needs_dense else None
+        lanes = await understanding
+    finally:
+        understanding.cancel()
+    return lanes, encode(run, parts.lexical, question, lanes, dense)
+
+
+async def _understand(run: Run, parts: Parts, question: Question) -> LanePlan:
     with run.timed("understand"):
-        lanes = await parts.understanding.understand(question)
-    return lanes, await encode(run, parts.embedder, parts.lexical, question, lanes)
+        return await parts.understanding.understand(question)

@@ -6,8 +6,9 @@ SpiceDB, at least as fresh as the newest permission write. A check that fails cl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from cortex.evidence import Candidate, Hit
 from cortex.ports.query import PermissionChecker, QueryCatalog
@@ -18,7 +19,50 @@ from retrieval.search import Pool
 from retrieval.wording import Wording
 
 
-class Reader:
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What a reader may see of some candidates: the best of it as hits, and how many of all each lane had found."""
+
+    hits: list[Hit]
+    lane_lengths: Mapping[str, int]
+
+    @classmethod
+    def of(cls, ranked: Sequence[Ranked], depth: int) -> Ranking:
+        """Take the first `depth` of a fused order as hits."""
+        return cls(
+            [each.as_hit() for each in ranked[:depth]],
+            {lane: lane_length(ranked, lane) for lane in LANES},
+        )
+
+
+class Reader(Protocol):
+    """One reader with one question."""
+
+    async def rank(self, candidates: Sequence[Candidate], fusion: Fusion, depth: int) -> Ranking:
+        """Fuse the candidates that may be seen, and return the best `depth`, each authorised. Raises ChecksUnavailable."""
+
+
+class Readers(Protocol):
+    """Whoever rechecks: the code of this file, here or in a process of its own."""
+
+    def open(self, permit: Permit, wording: Wording) -> Reader:
+        """Begin for one reader and one question."""
+
+
+class CatalogReaders:
+    """The Readers of this file, over the catalog and SpiceDB, which is asked about `round_size` documents at a time."""
+
+    def __init__(self, catalog: QueryCatalog, checker: PermissionChecker, round_size: int) -> None:
+        self._catalog = catalog
+        self._checker = checker
+        self._round_size = round_size
+
+    def open(self, permit: Permit, wording: Wording) -> CatalogReader:
+        """Begin for one reader and one question."""
+        return CatalogReader(self._catalog, self._checker, permit, wording, self._round_size)
+
+
+class CatalogReader:
     """What one reader may see of the candidates met so far. Nothing is loaded or checked twice."""
 
     def __init__(
@@ -37,7 +81,7 @@ class Reader:
         self._hits: dict[str, Hit | None] = {}  # by chunk id; None: the catalog does not show it
         self._verdicts: dict[str, bool] = {}  # by document id, as SpiceDB said
 
-    async def rank(self, candidates: Sequence[Candidate], fusion: Fusion, depth: int) -> list[Ranked]:
+    async def rank(self, candidates: Sequence[Candidate], fusion: Fusion, depth: int) -> Ranking:
         """Fuse the candidates that may be seen; the first `depth` are authorised, the others not refused so far.
 
         So are those that decided on the scores. Each refusal lets others move up, so the next round checks those.
@@ -47,7 +91,7 @@ class Reader:
             ranked = fuse(self._visible(candidates), fusion, self._wording)
             deciding = (*ranked[:depth], *filter(is_decisive, ranked[depth:]))
             if await self._check(each.hit.document_id for each in deciding):
-                return ranked
+                return Ranking.of(ranked, depth)
 
     async def _meet(self, candidates: Sequence[Candidate]) -> None:
         """Load candidates; the first time, ask SpiceDB meanwhile about those that the index puts first: most will rank."""
@@ -92,8 +136,8 @@ async def recheck(run: Run, pool: Pool, reader: Reader, fusion: Fusion, depth: i
     A lane that lost candidates and holds more is read deeper, until it is as long as if those had never existed.
     """
     while True:
-        ranked = await reader.rank(pool.candidates, fusion, depth)
-        short = [lane for lane in LANES if lane_length(ranked, lane) < fusion.lane_limit]
+        ranking = await reader.rank(pool.candidates, fusion, depth)
+        short = [lane for lane in LANES if ranking.lane_lengths[lane] < fusion.lane_limit]
         if not any(pool.may_deepen(lane) for lane in short):
-            return [each.as_hit() for each in ranked[:depth]]
+            return ranking.hits
         await pool.deepen()

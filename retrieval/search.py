@@ -7,6 +7,7 @@ that should have run fails, the search fails: an engine that is down never looks
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,10 @@ _DEEPEN_BY = 4
 _DEEPEST_TIMES = 64  # a pool this many times deeper than wanted is given up, with a note
 
 
+# A unit vector; None when nobody asked for one; or why there is none.
+Embedded: TypeAlias = "NDArray[np.float32] | CortexError | None"
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """A question as the lanes see it; None where a lane does not run."""
@@ -34,12 +39,24 @@ class Probe:
 
 
 @step("embed")
-async def encode(
-    run: Run, embedder: QuestionEmbedder, lexical: LexicalEncoder, question: Question, lanes: LanePlan
+async def embed(run: Run, embedder: QuestionEmbedder, question: Question) -> Embedded:
+    """Embed a question for the dense lane; what went wrong is returned, and matters only to whom that lane matters."""
+    if "dense" not in question.lanes:
+        return None
+    try:
+        rows = await embedder.embed_queries([question.text])
+    except CortexError as error:
+        return error
+    row: NDArray[np.float32] = rows[0]
+    return row
+
+
+def encode(
+    run: Run, lexical: LexicalEncoder, question: Question, lanes: LanePlan, embedded: Embedded
 ) -> Probe:
     """Encode a question for the lanes of its plan. Raises Busy when the model has too much to do."""
     sparse = _encode_terms(run, lexical, question.text) if lanes.weight_bm25 else None
-    dense = await _embed(run, embedder, question.text) if lanes.weight_dense else None
+    dense = _dense(run, embedded) if lanes.weight_dense else None
     if not lanes.weight_dense and "dense" in question.lanes:
         run.degrade(
             "dense",
@@ -61,16 +78,13 @@ def _encode_terms(run: Run, lexical: LexicalEncoder, text: str) -> SparseVector 
     return None
 
 
-async def _embed(run: Run, embedder: QuestionEmbedder, text: str) -> NDArray[np.float32] | None:
-    try:
-        rows = await embedder.embed_queries([text])
-    except Busy:
-        raise  # asked again in a moment, the question gets both lanes
-    except CortexError as error:
-        _note_failure(run, "dense", error)
+def _dense(run: Run, embedded: Embedded) -> NDArray[np.float32] | None:
+    if isinstance(embedded, Busy):
+        raise embedded  # asked again in a moment, the question gets both lanes
+    if isinstance(embedded, CortexError):
+        _note_failure(run, "dense", embedded)
         return None
-    row: NDArray[np.float32] = rows[0]
-    return row
+    return embedded
 
 
 class Pool:

@@ -14,6 +14,7 @@ class Wording:
     """The terms of one question, held against hits. A hit's terms are read once."""
 
     def __init__(self, lexical: LexicalEncoder, text: str) -> None:
+        self.text = text
         self._lexical = lexical
         self.terms = tuple(dict.fromkeys(lexical.terms(text)))
         self.is_unspaced = unspaced_share(text) > 0.5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import numpy as np
@@ -40,9 +39,9 @@ class FusedQueries:
     async def document(self, principal: Principal, document_id: str) -> list[Hit]:
         """Load all chunks of one document: the catalog's filter first, then SpiceDB at the newest token."""
         catalog = self._parts.catalog
-        permit, token = await asyncio.gather(catalog.permit(principal), catalog.permission_token())
+        permit = await catalog.fresh_permit(principal)
         hits = await catalog.document_hits(document_id, permit)
-        if not hits or not await self._parts.checker.allowed(principal, [document_id], token):
+        if not hits or not await self._parts.checker.allowed(principal, [document_id], permit.token):
             raise NotFound("there is no such document, or you may not open it", code="document.not_found")
         return hits
 

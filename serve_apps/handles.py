@@ -25,6 +25,9 @@ from serve_apps.replica import Failed, call_attributes
 _HAND_OVER_S = 10.0  # a replica that starts anew takes about as long
 _FIRST_PAUSE_S = 0.05  # doubled each time; a router needs about as long to hear of a replica's end
 
+# What crosses are values of our own modules, which every process has; Serve's default, cloudpickle, looks at each in Python.
+_PICKLED: dict[str, Any] = {"request_serialization": "pickle", "response_serialization": "pickle"}
+
 
 class _Lost(Exception):
     """The replica that had the call is gone: nobody knows how far it came."""
@@ -42,8 +45,8 @@ class StageClient:
     ) -> None:
         self._name = name
         self._metrics = metrics or StageMetrics()
-        self._call = handle.options(method_name="call")
-        self._stream = handle.options(method_name="stream", stream=True)
+        self._call = handle.options(method_name="call", **_PICKLED)
+        self._stream = handle.options(method_name="stream", stream=True, **_PICKLED)
         self._limits = limits
 
     async def ask(self, call: str, *arguments: Any) -> Any:

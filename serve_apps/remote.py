@@ -12,7 +12,10 @@ from cortex.evidence import Answer, Candidate, Hit, Question, SearchResult
 from cortex.ports.models import Message
 from cortex.ports.query import IndexQuery, QueryCatalog
 from cortex.principals import Permit, Principal
+from retrieval.fuse import Fusion
+from retrieval.recheck import Ranking
 from retrieval.understand import LanePlan
+from retrieval.wording import Wording
 from serve_apps.handles import StageClient
 
 
@@ -89,6 +92,33 @@ class RemoteChecker:
         await self._recheck.ask("ping")
 
 
+class RemoteReaders:
+    """Port Readers: the whole recheck of a question is one call, and only what is shown comes back."""
+
+    def __init__(self, recheck: StageClient) -> None:
+        self._recheck = recheck
+
+    def open(self, permit: Permit, wording: Wording) -> RemoteReader:
+        """Begin for one reader and one question."""
+        return RemoteReader(self._recheck, permit, wording.text)
+
+
+class RemoteReader:
+    """Port Reader."""
+
+    def __init__(self, recheck: StageClient, permit: Permit, text: str) -> None:
+        self._recheck = recheck
+        self._permit = permit
+        self._text = text
+
+    async def rank(self, candidates: Sequence[Candidate], fusion: Fusion, depth: int) -> Ranking:
+        """Fuse the candidates that may be seen, and return the best `depth`, each authorised."""
+        ranking: Ranking = await self._recheck.ask(
+            "rank", list(candidates), self._permit, self._text, fusion, depth
+        )
+        return ranking
+
+
 class RemoteGenerator:
     """Port Generator. The model's name is a setting, the same in every process."""
 
@@ -115,6 +145,11 @@ class StagedCatalog:
     async def permit(self, principal: Principal) -> Permit:
         """Expand a principal to its access profiles at the newest access revision."""
         permit: Permit = await self._permissions.ask("permit", principal)
+        return permit
+
+    async def fresh_permit(self, principal: Principal) -> Permit:
+        """Expand a principal to its permit, bound to the token of the newest permission write."""
+        permit: Permit = await self._permissions.ask("fresh_permit", principal)
         return permit
 
     async def permission_token(self) -> str:

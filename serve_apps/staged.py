@@ -16,6 +16,7 @@ from serve_apps.remote import (
     RemoteEmbedder,
     RemoteGenerator,
     RemoteIndex,
+    RemoteReaders,
     RemoteReranker,
     RemoteUnderstanding,
     StagedCatalog,
@@ -26,7 +27,7 @@ from serve_apps.remote import (
 async def open_staged_parts(settings: Settings, stages: Mapping[str, StageClient]) -> AsyncIterator[Parts]:
     """Open the parts over stages, in the running event loop.
 
-    The term encoder stays here: it reads every passage of a result, and is quicker than sending them would be.
+    The term encoder is here too: support reads the best passages, and is quicker than sending them would be.
     """
     reranks, generates = (is_configured(name, settings) for name in ("rerank", "generation"))
     async with open_catalog(settings) as own:
@@ -34,6 +35,7 @@ async def open_staged_parts(settings: Settings, stages: Mapping[str, StageClient
             catalog=StagedCatalog(stages["permissions"], stages["recheck"], own),
             index=RemoteIndex(stages["search"]),
             checker=RemoteChecker(stages["recheck"]),
+            readers=RemoteReaders(stages["recheck"]),
             embedder=RemoteEmbedder(stages["embedding"]),
             lexical=build_lexical(settings),
             understanding=RemoteUnderstanding(stages["understanding"]),

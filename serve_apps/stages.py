@@ -5,15 +5,22 @@ These are the objects that the fused placement holds in one process (`serve_apps
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeAlias
 
+from cortex.evidence import Candidate
+from cortex.ports.models import LexicalEncoder
+from cortex.principals import Permit
 from cortex.settings import Settings
+from retrieval.fuse import Fusion
 from retrieval.plan import Plan
+from retrieval.recheck import CatalogReaders, Ranking, Readers
 from retrieval.understand import ByRules
+from retrieval.wording import Wording
 from serve_apps.parts import (
     build_embedder,
+    build_lexical,
     build_reranker,
     open_catalog,
     open_checker,
@@ -26,10 +33,25 @@ Calls: TypeAlias = Mapping[str, Callable[..., Any]]
 Opener: TypeAlias = Callable[[Settings, bool], AbstractAsyncContextManager[Calls]]
 
 
+def ranker(readers: Readers, lexical: LexicalEncoder) -> Callable[..., Awaitable[Ranking]]:
+    """Make the call that rechecks in one go: from candidates, a permit and a question to what its reader may see."""
+
+    async def rank(
+        candidates: Sequence[Candidate], permit: Permit, text: str, fusion: Fusion, depth: int
+    ) -> Ranking:
+        return await readers.open(permit, Wording(lexical, text)).rank(candidates, fusion, depth)
+
+    return rank
+
+
 @asynccontextmanager
 async def _permissions(settings: Settings, on_gpu: bool) -> AsyncIterator[Calls]:
     async with open_catalog(settings) as catalog:
-        yield {"permit": catalog.permit, "permission_token": catalog.permission_token}
+        yield {
+            "permit": catalog.permit,
+            "fresh_permit": catalog.fresh_permit,
+            "permission_token": catalog.permission_token,
+        }
 
 
 @asynccontextmanager
@@ -57,8 +79,10 @@ async def _rerank(settings: Settings, on_gpu: bool) -> AsyncIterator[Calls]:
 
 @asynccontextmanager
 async def _recheck(settings: Settings, on_gpu: bool) -> AsyncIterator[Calls]:
+    round_size = Plan.from_settings(settings).recheck_round
     async with open_catalog(settings) as catalog, open_checker(settings) as checker:
         yield {
+            "rank": ranker(CatalogReaders(catalog, checker, round_size), build_lexical(settings)),
             "hydrate": catalog.hydrate,
             "document_hits": catalog.document_hits,
             "allowed": checker.allowed,

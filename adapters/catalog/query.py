@@ -83,6 +83,11 @@ class PostgresQueryCatalog:
                 permit = replace(permit, profile_ids=shared)
         return replace(permit, principal=principal)
 
+    async def fresh_permit(self, principal: Principal) -> Permit:
+        """Expand a principal to its permit, bound to the token of the newest permission write."""
+        permit = await self.permit(principal)
+        return replace(permit, token=await self.permission_token())
+
     async def hydrate(self, candidates: Sequence[Candidate], permit: Permit) -> list[Hit]:
         """Load the candidates that are shown, not deleted and within the permit, in the candidates' order."""
         if not candidates or not permit.profile_ids:

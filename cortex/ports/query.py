@@ -59,6 +59,12 @@ class QueryCatalog(Protocol):
         (code="token.revoked"). With readers, the profiles are those that every one of them has too; a reader who would
         be refused as a principal makes it Forbidden(code="audience.unknown")."""
 
+    async def fresh_permit(self, principal: Principal) -> Permit:
+        """Expand a principal to its permit, bound to the token of the newest permission write.
+
+        Both are read after the call, so a removal acknowledged before it is always seen. Raises what `permit` and
+        `permission_token` raise."""
+
     async def hydrate(self, candidates: Sequence[Candidate], permit: Permit) -> list[Hit]:
         """Load the candidates that are current, not deleted and within the permit, in the candidates' order."""
 

@@ -397,6 +397,9 @@ class CatalogTwin:
                 raise Forbidden("a reader is not known here", code="audience.unknown") from error
         return replace(permit, principal=principal, profile_ids=tuple(sorted(shared)))
 
+    async def fresh_permit(self, principal: Principal) -> Permit:
+        return replace(await self.permit(principal), token=await self.permission_token())
+
     def _expand(self, principal: Principal) -> Permit:
         tenant_id, user_id = principal.tenant_id, principal.user_id
         if (tenant_id, user_id) in self.removed:

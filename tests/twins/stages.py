@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from retrieval.path import Parts
+from retrieval.recheck import CatalogReaders
 from serve_apps.handles import StageClient
 from serve_apps.metrics import StageMetrics
 from serve_apps.placements import STAGES, CallLimits
@@ -17,11 +18,13 @@ from serve_apps.remote import (
     RemoteEmbedder,
     RemoteGenerator,
     RemoteIndex,
+    RemoteReaders,
     RemoteReranker,
     RemoteUnderstanding,
     StagedCatalog,
 )
 from serve_apps.replica import Answers
+from serve_apps.stages import ranker
 
 Calls = Mapping[str, Callable[..., Any]]
 
@@ -48,7 +51,7 @@ class TwinHandle:
     n_cancelled: int = 0
     name: str = "twin"
 
-    def options(self, *, method_name: str, stream: bool = False) -> TwinMethod:
+    def options(self, *, method_name: str, stream: bool = False, **_: str) -> TwinMethod:
         return TwinMethod(self, Answers(self.name, self.calls), method_name)
 
 
@@ -124,8 +127,13 @@ def client(
 def calls_of(parts: Parts) -> dict[str, Calls]:
     """What each stage would answer over these parts."""
     catalog, checker = parts.catalog, parts.checker
+    readers = CatalogReaders(catalog, checker, parts.plan.recheck_round)
     return {
-        "permissions": {"permit": catalog.permit, "permission_token": catalog.permission_token},
+        "permissions": {
+            "permit": catalog.permit,
+            "fresh_permit": catalog.fresh_permit,
+            "permission_token": catalog.permission_token,
+        },
         "understanding": {"understand": parts.understanding.understand},
         "embedding": {
             "embed_queries": parts.embedder.embed_queries,
@@ -134,6 +142,7 @@ def calls_of(parts: Parts) -> dict[str, Calls]:
         "search": {"search": parts.index.search, "ping": parts.index.ping},
         "rerank": {"score": parts.reranker.score} if parts.reranker else {},
         "recheck": {
+            "rank": ranker(readers, parts.lexical),
             "hydrate": catalog.hydrate,
             "document_hits": catalog.document_hits,
             "allowed": checker.allowed,
@@ -152,6 +161,7 @@ def staged(parts: Parts) -> Parts:
         catalog=StagedCatalog(stages["permissions"], stages["recheck"], parts.catalog),
         index=RemoteIndex(stages["search"]),
         checker=RemoteChecker(stages["recheck"]),
+        readers=RemoteReaders(stages["recheck"]),
         embedder=RemoteEmbedder(stages["embedding"]),
         understanding=RemoteUnderstanding(stages["understanding"]),
         reranker=RemoteReranker(stages["rerank"]) if parts.reranker else None,

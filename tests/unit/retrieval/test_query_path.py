@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.in_threads import ThreadedReranker
-from cortex.errors import Busy, ChecksUnavailable, Forbidden, InputError, TimedOut, Unavailable
+from cortex.errors import Busy, ChecksUnavailable, CortexError, Forbidden, InputError, TimedOut, Unavailable
 from cortex.evidence import Question, SearchResult
 from retrieval.path import search
 from retrieval.plan import Plan
+from retrieval.understand import LanePlan, understand
 from tests.twins.query import TwinWorld, person
 
 ANN = frozenset({"ann"})
@@ -167,6 +168,56 @@ async def test_a_script_the_model_does_not_know_is_searched_by_words() -> None:
     result = await search(world.parts(), person("ann"), Question("経費精算の期限"))
     assert seen(result) == ["ja"]
     assert [(note.part, note.code) for note in result.degraded] == [("dense", "lane.unknown_script")]
+    assert world.calls["embed"] == 0
+
+
+class _Slow:
+    """An Understanding that answers once the question was embedded."""
+
+    def __init__(self, world: TwinWorld) -> None:
+        self._world = world
+
+    async def understand(self, question: Question) -> LanePlan:
+        async with asyncio.timeout(5):
+            while not self._world.calls["embed"]:
+                await asyncio.sleep(0.001)
+        return understand(question, Plan())
+
+
+async def test_a_question_is_embedded_while_a_stage_understands_it() -> None:
+    """Asking one after the other would cost a call's time; the result is the one of rules that answer at once."""
+    world = TwinWorld({"a": ["red kite"]}, {"a": ANN})
+    parts, question = world.parts(), Question("red kite", trace_id="f" * 32)
+    there = await search(replace(parts, understanding=_Slow(world)), person("ann"), question)
+    here = await search(parts, person("ann"), question)
+    assert there.hits == here.hits and seen(there) == ["a"]
+
+
+@pytest.mark.parametrize("failure", [Busy("full"), Unavailable("down")])
+async def test_a_model_whose_vector_nobody_wants_may_fail(failure: CortexError) -> None:
+    """By the time a stage says that the model does not know the script, its failure is nobody's."""
+    world = TwinWorld({"ja": ["経費精算の期限"]}, {"ja": ANN}, failures={"embed": failure})
+    parts = replace(world.parts(), understanding=_Slow(world))
+    result = await search(parts, person("ann"), Question("経費精算の期限"))
+    assert seen(result) == ["ja"]
+    assert [(note.part, note.code) for note in result.degraded] == [("dense", "lane.unknown_script")]
+
+
+async def test_a_question_that_cannot_be_understood_is_refused_as_such() -> None:
+    """The error of the stage arrives as itself, whatever else was asked for meanwhile."""
+    world = TwinWorld({"a": ["red kite"]}, {"a": ANN})
+    broken = _Broken()
+    with pytest.raises(TimedOut) as caught:
+        await search(replace(world.parts(), understanding=broken), person("ann"), Question("kite"))
+    assert caught.value.error_code == "stage.timed_out"
+
+
+class _Broken:
+    """An Understanding that does not answer in time."""
+
+    async def understand(self, question: Question) -> LanePlan:
+        await asyncio.sleep(0.01)
+        raise TimedOut("the stage understanding did not answer", code="stage.timed_out")
 
 
 async def test_every_step_has_a_timing_and_the_trace_id_is_kept() -> None:

@@ -36,13 +36,11 @@ STEPS = {"permit", "understand", "embed", "search", "recheck", "assemble", "supp
 SECRETS = ("kestrel", "nightingale", "ann@example.com", "xylophone")
 # What each step asks of a stage; rounds and lanes may ask more than once.
 CALLS = {
-    ("permit", "permissions.permit"),
-    ("permit", "permissions.permission_token"),
+    ("permit", "permissions.fresh_permit"),
     ("understand", "understanding.understand"),
     ("embed", "embedding.embed_queries"),
     ("search", "search.search"),
-    ("recheck", "recheck.hydrate"),
-    ("recheck", "recheck.allowed"),
+    ("recheck", "recheck.rank"),
 }
 
 
