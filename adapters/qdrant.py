@@ -1,7 +1,7 @@
 """The vector index on Qdrant, for reading: both lanes in one round trip, fused without chance.
 
-Requests are the client's models; answers are read as they come. As models, the some two hundred points of a search took
-more processor than the search.
+Requests and answers are Qdrant's JSON. As the client's models, the question's vector and the some two hundred points found
+took more processor than the search.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import quote
 
 from opentelemetry.trace import Span, SpanKind
-from qdrant_client import models
 
 from adapters.fuse import Scored, fuse_ranks, order_lane
 from adapters.qdrant_clients import ALIAS, AsyncWire
@@ -87,8 +86,7 @@ class QdrantSearchIndex:
         lanes = await self._lanes(query)
         depth = query.lane_limit + _SPARE
         while lanes:
-            requests = [lane.model_copy(update={"limit": depth}) for lane in lanes.values()]
-            answers = await self._query(requests)
+            answers = await self._query([{**lane, "limit": depth} for lane in lanes.values()])
             by_lane = dict(zip(lanes, answers, strict=True))
             is_whole = {name: len(points) < depth for name, points in by_lane.items()}
             found = {
@@ -102,38 +100,33 @@ class QdrantSearchIndex:
             depth *= 4
         return Found({}, {})
 
-    async def _query(self, requests: list[models.QueryRequest]) -> list[Points]:
+    async def _query(self, requests: Sequence[Mapping[str, Any]]) -> list[Points]:
         """Send a batch; returns each request's points, best first."""
-        batch = models.QueryRequestBatch(searches=requests)
         with self._asking("query_batch_points", len(requests)) as asking:
-            answer = await self._wire.post(f"{self._collection}/points/query/batch", batch)
+            answer = await self._wire.post(f"{self._collection}/points/query/batch", {"searches": requests})
             found = [each["points"] for each in answer]
             asking.set_attribute("db.response.returned_rows", sum(map(len, found)))
         return found
 
-    async def _lanes(self, query: IndexQuery) -> dict[str, models.QueryRequest]:
+    async def _lanes(self, query: IndexQuery) -> dict[str, Mapping[str, Any]]:
         permitted = permit_filter(query.permit)
-        chosen = narrowed(permitted, query.filters)
-        lanes = {}
+        always = {"filter": narrowed(permitted, query.filters), "with_payload": ["document_id"]}
+        lanes: dict[str, Mapping[str, Any]] = {}
         if query.dense is not None:
-            lanes["dense"] = models.QueryRequest(
-                query=query.dense.tolist(),
-                using="dense",
-                filter=chosen,
-                params=models.SearchParams(exact=await self._is_exact()),
-                with_payload=["document_id"],
-            )
+            lanes["dense"] = {
+                "query": query.dense.tolist(),
+                "using": "dense",
+                "params": {"exact": await self._is_exact()},
+                **always,
+            }
         if query.sparse is not None and query.sparse.indices:
-            lanes["bm25"] = models.QueryRequest(
-                query=models.SparseVector(
-                    indices=list(query.sparse.indices), values=list(query.sparse.values)
-                ),
-                using="bm25",
-                filter=chosen,
+            lanes["bm25"] = {
+                "query": {"indices": list(query.sparse.indices), "values": list(query.sparse.values)},
+                "using": "bm25",
                 # Rarity counts over what the reader may see, whatever the question is narrowed to.
-                params=models.SearchParams(idf=models.IdfCorpusParams(corpus=permitted)),
-                with_payload=["document_id"],
-            )
+                "params": {"idf": {"corpus": permitted}},
+                **always,
+            }
         return lanes
 
     async def _is_exact(self) -> bool:
@@ -141,8 +134,8 @@ class QdrantSearchIndex:
         counted_at_s, count = self._counted
         if time.monotonic() - counted_at_s > _COUNT_TTL_S:
             with self._asking("count"):
-                counting = models.CountRequest(exact=False)
-                count = (await self._wire.post(f"{self._collection}/points/count", counting))["count"]
+                counted = await self._wire.post(f"{self._collection}/points/count", {"exact": False})
+                count = counted["count"]
             self._counted = (time.monotonic(), count)
         return count < self._exact_below
 

@@ -1,10 +1,11 @@
-"""Errors of the Qdrant client as errors of Cortex."""
+"""Errors of the Qdrant clients as errors of Cortex."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import aiohttp
 import httpx
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
@@ -20,9 +21,9 @@ def translated() -> Iterator[None]:
         yield
     except UnexpectedResponse as error:
         raise _of_response(error) from error
-    except (ApiException, httpx.HTTPError) as error:
+    except (ApiException, httpx.HTTPError, aiohttp.ClientError, TimeoutError) as error:
         source = error.source if isinstance(error, ResponseHandlingException) else error
-        if isinstance(source, httpx.TimeoutException):
+        if isinstance(source, (httpx.TimeoutException, TimeoutError)):
             raise TimedOut(
                 "the vector index did not answer in time", code="index.timed_out", hint=_HINT
             ) from error
