@@ -32,6 +32,9 @@ _DECIMAL = re.compile(r"\d+\.\d+")
 _SPLITS = (re.compile("@"), re.compile(r"\."), re.compile("-"), re.compile("_+"))
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LONGEST = 128  # characters; what is longer is no word (keys, encoded bytes) and is found by its beginning
+_REMEMBERED_LENGTH = (
+    40  # characters; longer pieces are addresses or sentences without spaces, which hardly come again
+)
 _ENDINGS = frozenset(("s", "t", "d", "m", "ll", "re", "ve"))
 
 # Function words and the words questions are made of; they carry no topic of their own.
@@ -67,8 +70,21 @@ class Term:
 
 
 def split_terms(text: str) -> Iterator[Term]:
-    """Yield the terms of a text in order, repeats kept."""
-    for match in _TOKEN.finditer(unicodedata.normalize("NFKC", text)):
+    """Yield the terms of a text in order, repeats kept.
+
+    No term reaches over white space, and most words come again: what was read between two spaces is remembered.
+    """
+    for piece in text.split():
+        yield from _known_terms(piece) if len(piece) <= _REMEMBERED_LENGTH else _piece_terms(piece)
+
+
+@lru_cache(maxsize=50_000)
+def _known_terms(piece: str) -> tuple[Term, ...]:
+    return tuple(_piece_terms(piece))
+
+
+def _piece_terms(piece: str) -> Iterator[Term]:
+    for match in _TOKEN.finditer(unicodedata.normalize("NFKC", piece)):
         if match.lastgroup == "unspaced":
             yield from _run_terms(match.group())
         else:

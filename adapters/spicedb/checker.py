@@ -76,13 +76,14 @@ class SpiceDBChecker:
         person = ObjectReference(
             object_type="user", object_id=tenant_object_id(principal.tenant_id, principal.user_id)
         )
+        permission, subject = view_permission(person.object_id), SubjectReference(object=person)
         items = [
             CheckBulkPermissionsRequestItem(
                 resource=ObjectReference(
                     object_type="document", object_id=tenant_object_id(principal.tenant_id, document_id)
                 ),
-                permission=view_permission(person.object_id),
-                subject=SubjectReference(object=person),
+                permission=permission,
+                subject=subject,
             )
             for document_id in document_ids
         ]

@@ -91,9 +91,15 @@ class Pointers:
         known = self._known(request, arrows_then)
         if known is None:
             return send(message)
-        wanted = {
-            _key(profile, item): _about(profile, arrows_then[item.permission], item)
+        asked = [
+            (profiles, item.permission, item.subject.SerializeToString(deterministic=True))
             for item, profiles in zip(request.items, known, strict=True)
+        ]
+        # Hundreds of documents, but few lists of profiles: each is worked out once.
+        examples = dict(zip(asked, request.items, strict=True))
+        wanted = {
+            (profile, *about): _about(profile, arrows_then[item.permission], item)
+            for (profiles, *about), item in examples.items()
             for profile in profiles
         }
         if not wanted:
@@ -108,9 +114,9 @@ class Pointers:
         if not (is_asked and self._arrows is arrows_then and self._is_unchanged(request, known)):
             return send(message)
         found = dict(zip(wanted, answer.pairs, strict=True))
+        verdicts = {each: _verdict([found[(profile, *each[1:])] for profile in each[0]]) for each in examples}
         pairs = [
-            _verdict(item, [found[_key(profile, item)] for profile in profiles])
-            for item, profiles in zip(request.items, known, strict=True)
+            Pair(request=item, **verdicts[each]) for each, item in zip(asked, request.items, strict=True)
         ]
         whole = CheckBulkPermissionsResponse(checked_at=answer.checked_at, pairs=pairs)
         return bytes(whole.SerializeToString())
@@ -123,8 +129,9 @@ class Pointers:
             return None
         found = []
         for item in request.items:
-            profiles = self._profiles.get(item.resource.object_id, ())
-            is_plain = item.resource.object_type == "document" and not item.HasField("context")
+            document = item.resource
+            profiles = self._profiles.get(document.object_id, ())
+            is_plain = document.object_type == "document" and not item.HasField("context")
             if profiles is None or not is_plain or item.permission not in arrows:
                 return None
             found.append(profiles)
@@ -132,8 +139,10 @@ class Pointers:
 
     def _is_unchanged(self, request: CheckBulkPermissionsRequest, known: list[tuple[str, ...]]) -> bool:
         """Whether the table still holds the very entries that were read, not ones that were changed and changed back."""
-        now = self._known(request, self._arrows)
-        return now is not None and all(one is other for one, other in zip(now, known, strict=True))
+        return self._is_whole and all(
+            self._profiles.get(item.resource.object_id, ()) is profiles
+            for item, profiles in zip(request.items, known, strict=True)
+        )
 
     def _settle(
         self, before: dict[str, tuple[str, ...] | None], updates: Iterable[RelationshipUpdate]
@@ -179,24 +188,22 @@ def _profile(update: RelationshipUpdate) -> str:
     return sys.intern(update.relationship.subject.object.object_id)
 
 
-def _key(profile: str, item: Item) -> tuple[str, str, bytes]:
-    return profile, item.permission, item.subject.SerializeToString(deterministic=True)
-
-
 def _about(profile: str, permission: str, item: Item) -> Item:
     """Ask of a profile what was asked of a document."""
     resource = ObjectReference(object_type="profile", object_id=profile)
     return Item(resource=resource, permission=permission, subject=item.subject)
 
 
-def _verdict(item: Item, pairs: list[Any]) -> Pair:
-    """Answer for a document: allowed if one of its profiles allows; an error if that could not be found out."""
+def _verdict(pairs: list[Any]) -> dict[str, Any]:
+    """Answer for a document, as a field of its pair: allowed if one of its profiles allows; an error if that could not be
+    found out.
+    """
     said = [pair for pair in pairs if pair.WhichOneof("response") == "item"]
     if any(pair.item.permissionship == _ALLOWED for pair in said):
-        return Pair(request=item, item=CheckBulkPermissionsResponseItem(permissionship=_ALLOWED))
+        return {"item": CheckBulkPermissionsResponseItem(permissionship=_ALLOWED)}
     for pair in pairs:
         if pair.WhichOneof("response") == "error":
-            return Pair(request=item, error=pair.error)
+            return {"error": pair.error}
         if pair.item.permissionship != _REFUSED:
-            return Pair(request=item, item=pair.item)
-    return Pair(request=item, item=CheckBulkPermissionsResponseItem(permissionship=_REFUSED))
+            return {"item": pair.item}
+    return {"item": CheckBulkPermissionsResponseItem(permissionship=_REFUSED)}

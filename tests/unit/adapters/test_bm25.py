@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapters import terms
 from adapters.bm25 import Bm25Encoder, term_id
 from cortex.settings import Settings
 
@@ -135,3 +136,18 @@ def test_hostile_text_takes_linear_time(text: str) -> None:
     terms = ENCODER.terms(text)
     assert time.process_time() - started_s < 3
     assert all(len(term) <= 128 for term in terms)
+
+
+ODD = " \t\n\u00a0\u2003\u3000\x1c\x85aB1'’.@_-,#+é\u0301\u0308\u00a8ﬁ経費カナ한\u1100\u1161กำ٣मा"
+
+
+@given(
+    st.lists(
+        st.one_of(st.text(ODD, max_size=12), st.text(max_size=60), st.sampled_from(["C++ v1.2", "x" * 41]))
+    ).map(" ".join)
+)
+def test_terms_of_a_text_are_those_of_its_pieces(text: str) -> None:
+    """White space ends every term, so reading piece by piece, with what is remembered, changes nothing."""
+    whole = list(terms._piece_terms(text))
+    assert list(terms.split_terms(text)) == whole
+    assert list(terms.split_terms(text)) == whole  # from memory
