@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -16,37 +16,40 @@ OK = b'{"result": {"count": 3}, "status": "ok"}'
 
 
 class Server:
-    """Answers requests in turn: with a status and a body, or not at all (None); each connection takes `per_connection`."""
+    """Answers requests in turn: with a status and a body, or with the connection's end (None); silent, it only listens."""
 
-    def __init__(self, answers: Sequence[tuple[int, bytes] | None], per_connection: int = 100) -> None:
+    def __init__(self, answers: Sequence[tuple[int, bytes] | None], *, is_silent: bool = False) -> None:
         self.answers = list(answers)
-        self.per_connection = per_connection
+        self.is_silent = is_silent
         self.requests: list[bytes] = []
-        self.n_connections = 0
+        self.connections: list[asyncio.Task[None]] = []
         self.url = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.n_connections += 1
+        served = asyncio.current_task()
+        assert served is not None
+        self.connections.append(served)
         try:
-            for _ in range(self.per_connection):
-                head = await reader.readuntil(b"\r\n\r\n")
-                lengths = [
-                    line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
-                ]
-                body = await reader.readexactly(int(lengths[0].split(b":")[1])) if lengths else b""
-                self.requests.append(head + body)
-                answer = self.answers.pop(0)
-                if answer is None:
-                    return
-                status, content = answer
-                writer.write(
-                    b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n\r\n%s" % (status, len(content), content)
-                )
-                await writer.drain()
-        except asyncio.IncompleteReadError:
+            await (reader.read() if self.is_silent else self._answer(reader, writer))
+        except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+            body = await reader.readexactly(int(lengths[0].split(b":")[1])) if lengths else b""
+            self.requests.append(head + body)
+            answer = self.answers.pop(0)
+            if answer is None:
+                return
+            status, content = answer
+            writer.write(b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n\r\n%s" % (status, len(content), content))
+            await writer.drain()
 
 
 @asynccontextmanager
@@ -58,6 +61,8 @@ async def wired(server: Server, timeout_s: int = 5) -> AsyncIterator[AsyncWire]:
             yield wire
         finally:
             await wire.close()
+            async with asyncio.timeout(5):  # closing the wire ends every connection
+                await asyncio.gather(*server.connections)
 
 
 async def test_a_request_is_json_with_the_key_and_its_result_comes_back() -> None:
@@ -70,7 +75,7 @@ async def test_a_request_is_json_with_the_key_and_its_result_comes_back() -> Non
     assert first.startswith(b"POST /collections/a%2Fb/points/count HTTP/1.1\r\n")
     assert first.endswith(b'\r\n\r\n{"exact":false}')
     assert b"api-key: key" in first.lower() and b"accept-encoding: identity" in first.lower()
-    assert server.n_connections == 1
+    assert len(server.connections) == 1
 
 
 async def test_a_connection_that_the_server_ended_is_not_an_index_that_is_down() -> None:
@@ -79,7 +84,7 @@ async def test_a_connection_that_the_server_ended_is_not_an_index_that_is_down()
     async with wired(server) as wire:
         await wire.post("/x", {})
         assert await wire.post("/x", {}) == {"count": 3}
-    assert (len(server.requests), server.n_connections) == (3, 2)
+    assert (len(server.requests), len(server.connections)) == (3, 2)
 
 
 async def test_an_index_that_ends_every_connection_is_down() -> None:
@@ -122,13 +127,7 @@ async def test_nobody_listening_is_an_index_that_is_down() -> None:
 
 async def test_an_index_that_says_nothing_is_too_slow() -> None:
     """The time limit of the wire holds, and a question that gives up earlier is cancelled as such."""
-
-    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
-
-    server = Server([])
-    server.serve = silent  # type: ignore[method-assign]
+    server = Server([], is_silent=True)
     async with wired(server, timeout_s=1) as wire:
         with pytest.raises(TimedOut) as caught, translated():
             await wire.get("/collections")

@@ -91,7 +91,7 @@ def test_a_question_is_shown_as_a_waterfall(app: App, run: Run) -> None:
     assert f"{len(lines)} spans · 1 process" in facts
     names = [line.split()[0] for line in lines]
     assert names[:3] == ["POST", "total", "permit"]
-    assert {"understand", "embed", "search", "search.search", "recheck", "recheck.allowed", "assemble"} <= {
+    assert {"understand", "embed", "search", "search.search", "recheck", "recheck.rank", "assemble"} <= {
         *names
     }
     depths = {name: len(line) - len(line.lstrip()) for name, line in zip(names, lines, strict=True)}
