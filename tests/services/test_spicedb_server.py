@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
 import pytest
 from authzed.api.v1 import (
+    CheckBulkPermissionsPair,
+    CheckBulkPermissionsRequest,
+    CheckBulkPermissionsResponse,
+    CheckBulkPermissionsResponseItem,
     CheckPermissionRequest,
+    CheckPermissionResponse,
     Consistency,
     LookupResourcesRequest,
     ObjectReference,
@@ -200,6 +205,101 @@ async def test_a_server_that_never_answers_denies() -> None:
     assert refused.value.error_code == "permissions.slow"
     await checker.close()
     silent.is_over.set()
+    server.stop(None).wait()
+
+
+YES = CheckBulkPermissionsResponseItem(permissionship=CheckPermissionResponse.PERMISSIONSHIP_HAS_PERMISSION)
+Pairs = list[CheckBulkPermissionsPair]
+
+
+class Untrue(grpc.GenericRpcHandler):
+    """Allows everything that it is asked, and then changes its answer."""
+
+    def __init__(self, twist: Callable[[Pairs], Pairs]) -> None:
+        self._twist = twist
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        return grpc.unary_unary_rpc_method_handler(self._answer)
+
+    def _answer(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        items = CheckBulkPermissionsRequest.FromString(request).items
+        pairs = self._twist([CheckBulkPermissionsPair(request=item, item=YES) for item in items])
+        return CheckBulkPermissionsResponse(pairs=pairs).SerializeToString()
+
+
+def each_with(path: str, value: str) -> Callable[[Pairs], Pairs]:
+    """Change one field of the last pair's request."""
+
+    def twist(pairs: Pairs) -> Pairs:
+        *parents, field = path.split(".")
+        message = pairs[-1].request
+        for name in parents:
+            message = getattr(message, name)
+        setattr(message, field, value)
+        return pairs
+
+    return twist
+
+
+def with_context(pairs: Pairs) -> Pairs:
+    pairs[-1].request.context.update({"day": "monday"})
+    return pairs
+
+
+def as_error(pairs: Pairs) -> Pairs:
+    pairs[-1].error.code = 13
+    return pairs
+
+
+def as_nothing(pairs: Pairs) -> Pairs:
+    pairs[-1].ClearField("item")
+    return pairs
+
+
+@pytest.mark.parametrize(
+    "twist",
+    [
+        lambda pairs: pairs[::-1],
+        lambda pairs: pairs[:-1],
+        lambda pairs: [*pairs, pairs[0]],
+        lambda pairs: [pairs[0], pairs[0]],
+        each_with("resource.object_type", "profile"),
+        each_with("resource.object_id", "t/z"),
+        each_with("permission", "view_00"),
+        each_with("subject.object.object_type", "group"),
+        each_with("subject.object.object_id", "t/ben"),
+        each_with("subject.optional_relation", "member"),
+        with_context,
+        as_error,
+        as_nothing,
+    ],
+)
+async def test_an_answer_to_another_question_denies(twist: Callable[[Pairs], Pairs]) -> None:
+    """Whatever part of an answer is about something else, or is no verdict, nothing of it is used."""
+    server = grpc.server(ThreadPoolExecutor(1), handlers=(Untrue(twist),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    checker = SpiceDBChecker(f"127.0.0.1:{port}", TOKEN)
+    with pytest.raises(ChecksUnavailable):
+        await checker.allowed(ANN, ["d", "e"], "token")
+    await checker.close()
+    server.stop(None).wait()
+
+
+async def test_only_a_plain_yes_allows() -> None:
+    """A no, a condition and a verdict that is not stated deny their document and no other."""
+
+    def twist(pairs: Pairs) -> Pairs:
+        for pair, verdict in zip(pairs[1:], (0, 1, 3), strict=True):
+            pair.item.permissionship = verdict  # type: ignore[assignment]
+        return pairs
+
+    server = grpc.server(ThreadPoolExecutor(1), handlers=(Untrue(twist),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    checker = SpiceDBChecker(f"127.0.0.1:{port}", TOKEN)
+    assert await checker.allowed(ANN, ["d", "e", "f", "g"], "token") == {"d"}
+    await checker.close()
     server.stop(None).wait()
 
 
