@@ -2,8 +2,9 @@
 
 The library's in-memory store has no index by object id, so the step `document -> profile` of a check costs time in
 proportion to all documents. The facade sees every write, so it keeps that one step in a table and asks the library
-about the profiles. The answer is the library's own: whatever cannot be followed exactly (another schema, a write whose
-outcome is unknown, a change during the check) is asked of the library as it came. Decision 0011.
+about the profiles. It has no cache of verdicts either, so what it said about a profile is remembered until the next
+write of anything but a pointer. The answer is the library's own: whatever cannot be followed exactly (another schema, a
+write whose outcome is unknown, a change during the check) is asked of the library as it came. Decision 0011.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 
 from authzed.api.v1 import (
     CheckBulkPermissionsPair,
@@ -25,13 +26,18 @@ from authzed.api.v1 import (
     ObjectReference,
     RelationshipUpdate,
     WriteRelationshipsRequest,
+    WriteRelationshipsResponse,
     WriteSchemaRequest,
+    WriteSchemaResponse,
+    ZedToken,
 )
 from google.protobuf.message import DecodeError
 
 Send = Callable[[bytes], bytes]
 Item = CheckBulkPermissionsRequestItem
 Pair = CheckBulkPermissionsPair
+Question = tuple[str, str, bytes]  # a profile, a permission of it, a subject
+Asked = tuple[tuple[str, ...], str, bytes]  # the same of all the profiles of a document
 
 _DOCUMENT = re.compile(
     r"^definition document \{\n\s*relation access: profile\n(?P<rest>[^}]*)\}", re.MULTILINE
@@ -41,6 +47,11 @@ _ALLOWED = CheckPermissionResponse.PERMISSIONSHIP_HAS_PERMISSION
 _REFUSED = CheckPermissionResponse.PERMISSIONSHIP_NO_PERMISSION
 # Neither asks for a particular old state; the newest one is as good, and is what the table holds.
 _FRESH = ("fully_consistent", "at_least_as_fresh")
+# The verdicts that hold without a condition; only these are remembered.
+_PLAIN = {
+    each: Pair(item=CheckBulkPermissionsResponseItem(permissionship=each)) for each in (_ALLOWED, _REFUSED)
+}
+_MOST_REMEMBERED = 100_000  # some 30 MB
 
 
 class Pointers:
@@ -52,16 +63,25 @@ class Pointers:
         # None while a write is under way, and from then on if it failed: ask the library.
         self._profiles: dict[str, tuple[str, ...] | None] = {}
         self._is_whole = True
+        # What the library said of profiles since the last change of anything but pointers. One object for one state:
+        # whoever still finds the object that they began with knows that nothing of that kind has changed meanwhile.
+        # None while such a change is under way, and for good once a verdict may change without a write.
+        self._verdicts: dict[Question, Pair] | None = {}
+        self._is_timeless = True
+        self._written = ZedToken()  # of the last write
 
     def give_up(self) -> None:
         """From now on leave everything to the library: tuples change in a way that is not followed."""
         self._is_whole = False
+        self._verdicts = None
 
     def write_schema(self, message: bytes, send: Send) -> bytes:
         """Install a schema, and learn which permissions of a document are its profile's."""
         with self._writing:
             self._arrows = {}
-            answer = send(message)
+            with self._forgetting():
+                answer = send(message)
+                self._written = WriteSchemaResponse.FromString(answer).written_at
             self._arrows = read_arrows(WriteSchemaRequest.FromString(message).schema)
             return answer
 
@@ -71,15 +91,29 @@ class Pointers:
             try:
                 updates = WriteRelationshipsRequest.FromString(message).updates
             except DecodeError:
-                return send(message)  # the library refuses it
+                self.give_up()
+                return send(message)  # the library refuses it too, unless it reads otherwise than this does
             mine = [each for each in updates if each.relationship.resource.object_type == "document"]
             if not all(map(_is_pointer, mine)):
                 self.give_up()
             before = {each: self._profiles.get(each, ()) for each in map(_document, mine)}
             self._profiles.update(dict.fromkeys(before))
-            answer = send(message)
+            self._is_timeless = self._is_timeless and all(map(_is_unconditional, updates))
+            is_about_more = len(mine) < len(updates) or not self._is_timeless
+            with self._forgetting() if is_about_more else nullcontext():
+                answer = send(message)
+                self._written = WriteRelationshipsResponse.FromString(answer).written_at
             self._settle(before, mine)
             return answer
+
+    @contextmanager
+    def _forgetting(self) -> Iterator[None]:
+        """Forget every verdict before the library learns of a change, remember none until it has answered or failed."""
+        self._verdicts = None
+        try:
+            yield
+        finally:
+            self._verdicts = {} if self._is_whole and self._is_timeless else None
 
     def check(self, message: bytes, send: Send) -> bytes:
         """Answer a bulk check by the documents' profiles if they are known throughout, else as the library does."""
@@ -87,61 +121,67 @@ class Pointers:
             request = CheckBulkPermissionsRequest.FromString(message)
         except DecodeError:
             return send(message)
-        arrows_then = self._arrows
-        known = self._known(request, arrows_then)
-        if known is None:
-            return send(message)
-        asked = [
-            (profiles, item.permission, item.subject.SerializeToString(deterministic=True))
-            for item, profiles in zip(request.items, known, strict=True)
-        ]
+        arrows_then, verdicts_then = self._arrows, self._verdicts
+        documents, asked = self._read(request, arrows_then)
         # Hundreds of documents, but few lists of profiles: each is worked out once.
-        examples = dict(zip(asked, request.items, strict=True))
-        wanted = {
-            (profile, *about): _about(profile, arrows_then[item.permission], item)
-            for (profiles, *about), item in examples.items()
-            for profile in profiles
-        }
+        examples = dict(zip(asked, request.items, strict=False))
+        wanted = {one: item for each, item in examples.items() for one in _questions(each)}
         if not wanted:
             return send(message)
-        ask = CheckBulkPermissionsRequest(
-            items=wanted.values(), consistency=Consistency(fully_consistent=True)
-        )
-        answer = CheckBulkPermissionsResponse.FromString(send(ask.SerializeToString()))
-        is_asked = [pair.request for pair in answer.pairs] == list(ask.items)
-        # What a write touches leaves the table before the library learns of it and returns after: the same entries
-        # before and after the library answered are those of the state that it answered from.
-        if not (is_asked and self._arrows is arrows_then and self._is_unchanged(request, known)):
+        known = _recall(wanted, verdicts_then)
+        unknown = {each: item for each, item in wanted.items() if each not in known}
+        checked_at = self._written  # read after the verdicts and the entries: no older than they are
+        said: dict[Question, Pair] = {}
+        if unknown:
+            ask = _request(unknown)
+            answer = CheckBulkPermissionsResponse.FromString(send(ask.SerializeToString()))
+            if [pair.request for pair in answer.pairs] != list(ask.items):
+                return send(message)
+            said, checked_at = dict(zip(unknown, answer.pairs, strict=True)), answer.checked_at
+        # What a write touches leaves the table, and every verdict that it may change leaves the memory, before the
+        # library learns of it; they return as new objects after. The same objects before and after the library answered
+        # are those of the state that it answered from.
+        if not (self._arrows is arrows_then and self._is_unchanged(documents, asked)):
             return send(message)
-        found = dict(zip(wanted, answer.pairs, strict=True))
-        verdicts = {each: _verdict([found[(profile, *each[1:])] for profile in each[0]]) for each in examples}
-        pairs = [
-            Pair(request=item, **verdicts[each]) for each, item in zip(asked, request.items, strict=True)
-        ]
-        whole = CheckBulkPermissionsResponse(checked_at=answer.checked_at, pairs=pairs)
+        if verdicts_then is not None and self._verdicts is verdicts_then:
+            _remember(said, verdicts_then)
+        elif known:
+            return send(message)  # some verdicts are of one state, some of another
+        known |= said
+        found = {each: _verdict([known[one] for one in _questions(each)]) for each in examples}
+        whole = CheckBulkPermissionsResponse(checked_at=checked_at, pairs=map(found.__getitem__, asked))
+        for pair, item in zip(whole.pairs, request.items, strict=True):
+            pair.request.CopyFrom(item)
         return bytes(whole.SerializeToString())
 
-    def _known(
+    def _read(
         self, request: CheckBulkPermissionsRequest, arrows: dict[str, str]
-    ) -> list[tuple[str, ...]] | None:
-        """Look up the profiles of each item's document; None if the library must be asked."""
+    ) -> tuple[list[str], list[Asked]]:
+        """Read each item's document, and what to ask for it; nothing if the library must be asked."""
+        nothing: tuple[list[str], list[Asked]] = ([], [])
         if not self._is_whole or request.consistency.WhichOneof("requirement") not in _FRESH:
-            return None
-        found = []
+            return nothing
+        documents, asked = [], []
+        person, subject = None, b""
         for item in request.items:
             document = item.resource
-            profiles = self._profiles.get(document.object_id, ())
+            name, permission = document.object_id, arrows.get(item.permission)
+            profiles = self._profiles.get(name, ())
             is_plain = document.object_type == "document" and not item.HasField("context")
-            if profiles is None or not is_plain or item.permission not in arrows:
-                return None
-            found.append(profiles)
-        return None if request.with_tracing else found
+            if profiles is None or permission is None or not is_plain:
+                return nothing
+            if item.subject != person:  # nearly always one person throughout
+                person = item.subject
+                subject = person.SerializeToString(deterministic=True)
+            documents.append(name)
+            asked.append((profiles, permission, subject))
+        return nothing if request.with_tracing else (documents, asked)
 
-    def _is_unchanged(self, request: CheckBulkPermissionsRequest, known: list[tuple[str, ...]]) -> bool:
+    def _is_unchanged(self, documents: list[str], asked: list[Asked]) -> bool:
         """Whether the table still holds the very entries that were read, not ones that were changed and changed back."""
+        held = self._profiles
         return self._is_whole and all(
-            self._profiles.get(item.resource.object_id, ()) is profiles
-            for item, profiles in zip(request.items, known, strict=True)
+            held.get(document, ()) is each[0] for document, each in zip(documents, asked, strict=True)
         )
 
     def _settle(
@@ -165,8 +205,12 @@ class Pointers:
 
 
 def read_arrows(schema: str) -> dict[str, str]:
-    """Read which permissions of a document are a permission of its profile; none if documents have any other relation."""
-    document = _DOCUMENT.search(schema)
+    """Read which permissions of a document are a permission of its profile.
+
+    None if documents have any other relation, or if anything but documents depends on documents: pointers could then
+    change what a profile's verdict is.
+    """
+    document = _DOCUMENT.search(schema) if len(re.findall(r"\bdocument\b", schema)) == 1 else None
     lines = [line for line in document["rest"].splitlines() if line.strip()] if document else []
     found = [_ARROW.fullmatch(line) for line in lines]
     return {match[1]: match[2] for match in found if match} if all(found) else {}
@@ -175,9 +219,14 @@ def read_arrows(schema: str) -> dict[str, str]:
 def _is_pointer(update: RelationshipUpdate) -> bool:
     """Whether a change of a document's tuples is one that the table can hold: for everyone, without condition or end."""
     one = update.relationship
-    is_unconditional = not (one.HasField("optional_caveat") or one.HasField("optional_expires_at"))
     is_profile = one.subject.object.object_type == "profile" and not one.subject.optional_relation
-    return is_unconditional and is_profile and one.relation == "access"
+    return _is_unconditional(update) and is_profile and one.relation == "access"
+
+
+def _is_unconditional(update: RelationshipUpdate) -> bool:
+    """Whether what a tuple says depends on nothing but writes."""
+    one = update.relationship
+    return not (one.HasField("optional_caveat") or one.HasField("optional_expires_at"))
 
 
 def _document(update: RelationshipUpdate) -> str:
@@ -188,22 +237,51 @@ def _profile(update: RelationshipUpdate) -> str:
     return sys.intern(update.relationship.subject.object.object_id)
 
 
-def _about(profile: str, permission: str, item: Item) -> Item:
-    """Ask of a profile what was asked of a document."""
-    resource = ObjectReference(object_type="profile", object_id=profile)
-    return Item(resource=resource, permission=permission, subject=item.subject)
+def _recall(wanted: Iterable[Question], verdicts: dict[Question, Pair] | None) -> dict[Question, Pair]:
+    """Pick what is remembered of these questions."""
+    if verdicts is None:
+        return {}
+    return {each: verdict for each in wanted if (verdict := verdicts.get(each)) is not None}
 
 
-def _verdict(pairs: list[Any]) -> dict[str, Any]:
-    """Answer for a document, as a field of its pair: allowed if one of its profiles allows; an error if that could not be
-    found out.
+def _remember(said: dict[Question, Pair], verdicts: dict[Question, Pair]) -> None:
+    """Keep what the library said, all of one state; only what is said without a condition."""
+    if len(verdicts) + len(said) > _MOST_REMEMBERED:
+        verdicts.clear()
+    for each, pair in said.items():
+        plain = _PLAIN.get(pair.item.permissionship)
+        if plain is not None and pair.item == plain.item:
+            verdicts[each] = plain
+
+
+def _questions(asked: Asked) -> list[Question]:
+    profiles, permission, subject = asked
+    return [(profile, permission, subject) for profile in profiles]
+
+
+def _request(questions: dict[Question, Item]) -> CheckBulkPermissionsRequest:
+    """Ask of profiles, at the newest state, what items ask of documents."""
+    items = [
+        Item(
+            resource=ObjectReference(object_type="profile", object_id=profile),
+            permission=permission,
+            subject=item.subject,
+        )
+        for (profile, permission, _), item in questions.items()
+    ]
+    return CheckBulkPermissionsRequest(items=items, consistency=Consistency(fully_consistent=True))
+
+
+def _verdict(pairs: list[Pair]) -> Pair:
+    """Answer for a document, as a pair without its request: allowed if one of its profiles allows; an error if that could
+    not be found out.
     """
     said = [pair for pair in pairs if pair.WhichOneof("response") == "item"]
     if any(pair.item.permissionship == _ALLOWED for pair in said):
-        return {"item": CheckBulkPermissionsResponseItem(permissionship=_ALLOWED)}
+        return _PLAIN[_ALLOWED]
     for pair in pairs:
         if pair.WhichOneof("response") == "error":
-            return {"error": pair.error}
+            return Pair(error=pair.error)
         if pair.item.permissionship != _REFUSED:
-            return {"item": pair.item}
-    return {"item": CheckBulkPermissionsResponseItem(permissionship=_REFUSED)}
+            return Pair(item=pair.item)
+    return _PLAIN[_REFUSED]
