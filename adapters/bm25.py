@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 
-from adapters.terms import split_terms
+from adapters.terms import split_terms, topic_terms
 from cortex.chunks import SparseVector
 from cortex.settings import Settings
 
@@ -57,6 +57,10 @@ class Bm25Encoder:
         """List the normalised terms of a text, repeats kept, stop words only where there is nothing else."""
         terms = list(split_terms(text))
         return [term.text for term in terms if term.query_weight == 1] or [term.text for term in terms]
+
+    def distinct_terms(self, text: str) -> frozenset[str]:
+        """Return what `terms` lists, each once."""
+        return topic_terms(text) or frozenset(self.terms(text))
 
 
 @lru_cache(maxsize=200_000)

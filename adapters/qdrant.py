@@ -114,7 +114,7 @@ class QdrantSearchIndex:
         lanes: dict[str, Mapping[str, Any]] = {}
         if query.dense is not None:
             lanes["dense"] = {
-                "query": query.dense.tolist(),
+                "query": query.dense,
                 "using": "dense",
                 "params": {"exact": await self._is_exact()},
                 **always,

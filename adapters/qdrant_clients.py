@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import httpx
+import orjson
 from qdrant_client import QdrantClient
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
@@ -66,8 +66,8 @@ class AsyncWire:
         return await self._ask("GET", path, None)
 
     async def post(self, path: str, request: Mapping[str, Any]) -> Any:
-        """Post a request that reads and return its result; raises what `translated` knows."""
-        return await self._ask("POST", path, json.dumps(request, separators=(",", ":")).encode())
+        """Post a request that reads, vectors as arrays, and return its result; raises what `translated` knows."""
+        return await self._ask("POST", path, orjson.dumps(request, option=orjson.OPT_SERIALIZE_NUMPY))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -105,6 +105,6 @@ def _result(status: int, reason: str, content: bytes) -> Any:
     if not 200 <= status < 300:
         raise UnexpectedResponse(status, reason, content, httpx.Headers())
     try:
-        return json.loads(content)["result"]
+        return orjson.loads(content)["result"]
     except (ValueError, KeyError, TypeError) as error:
         raise ResponseHandlingException(error) from error

@@ -55,6 +55,8 @@ _STEMMERS = {
 }
 
 
+_NONE: frozenset[str] = frozenset()
+
 # A bigram stands for about 0.6 of a word; single characters bridge what bigrams cut apart (chosen on cmrc2018).
 _BIGRAM_LENGTH = 0.6
 _CHARACTER_WEIGHT = 0.4
@@ -78,9 +80,26 @@ def split_terms(text: str) -> Iterator[Term]:
         yield from _known_terms(piece) if len(piece) <= _REMEMBERED_LENGTH else _piece_terms(piece)
 
 
+def topic_terms(text: str) -> frozenset[str]:
+    """Return the distinct terms of a text that weigh fully: no stop words, no single characters of a longer run."""
+    pieces = set(text.split())
+    return _NONE.union(
+        *(_known_topics(piece) if len(piece) <= _REMEMBERED_LENGTH else _topics(piece) for piece in pieces)
+    )
+
+
 @lru_cache(maxsize=50_000)
 def _known_terms(piece: str) -> tuple[Term, ...]:
     return tuple(_piece_terms(piece))
+
+
+@lru_cache(maxsize=50_000)
+def _known_topics(piece: str) -> frozenset[str]:
+    return _topics(piece)
+
+
+def _topics(piece: str) -> frozenset[str]:
+    return frozenset(term.text for term in _piece_terms(piece) if term.query_weight == 1)
 
 
 def _piece_terms(piece: str) -> Iterator[Term]:

@@ -99,7 +99,7 @@ def _sentences(fragments: Sequence[Fragment]) -> list[Extract]:
 
 def _prior(lexical: LexicalEncoder, text: str, found: Sequence[Extract]) -> NDArray[np.float32]:
     """Score sentences by shared terms and by the place of their fragment: float32[n]."""
-    listed = [frozenset(lexical.terms(each.sentence)) for each in found]
+    listed = [lexical.distinct_terms(each.sentence) for each in found]
     rarity = rarities(lexical.terms(text), listed)
     shares = np.array([term_share(rarity, terms) for terms in listed], dtype=np.float32)
     places = np.array([each.fragment.number - 1 for each in found], dtype=np.float32)

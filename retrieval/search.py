@@ -112,7 +112,7 @@ class Pool:
 
     def may_deepen(self, lane: str) -> bool:
         """Say whether a lane may hold more than was read; at the depth limit it counts as ended, with a note."""
-        if lane_length(self.candidates, lane) < self._query.lane_limit:
+        if lane_length([each.lanes for each in self.candidates], lane) < self._query.lane_limit:
             return False
         if self._query.lane_limit >= self._deepest:
             self._run.degrade(

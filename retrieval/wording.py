@@ -29,9 +29,7 @@ class Wording:
     def _passage(self, hit: Hit) -> frozenset[str]:
         if hit.chunk_id not in self._passages:
             searched = "\n".join((hit.title, *hit.heading_path, hit.text))
-            # Terms do not reach over white space, so each word needs to be read but once.
-            distinct = " ".join(dict.fromkeys(searched.split()))
-            self._passages[hit.chunk_id] = frozenset(self._lexical.terms(distinct))
+            self._passages[hit.chunk_id] = self._lexical.distinct_terms(searched)
         return self._passages[hit.chunk_id]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from cortex import api
 from cortex.documents import Anchor
@@ -39,24 +40,19 @@ def question(request: api.SearchRequest, trace_id: str) -> Question:
 
 def search_response(result: SearchResult) -> api.SearchResponse:
     """State a search's result."""
-    return api.SearchResponse(
-        hits=[hit(each) for each in result.hits],
-        evidence=[fragment(each) for each in result.fragments],
-        support=_support(result.support),
-        degraded=[_degraded(each) for each in result.degraded],
-        trace_id=result.trace_id,
-        timings_ms=_rounded(result),
+    return api.SearchResponse.model_validate(
+        {
+            **_evidence(result),
+            "degraded": [_degraded(each) for each in result.degraded],
+            "trace_id": result.trace_id,
+            "timings_ms": _rounded(result),
+        }
     )
 
 
 def answer_response(result: SearchResult, answer: Answer, answer_id: str) -> api.AnswerResponse:
     """State an answer with everything it rests on."""
-    return api.AnswerResponse(
-        hits=[hit(each) for each in result.hits],
-        evidence=[fragment(each) for each in result.fragments],
-        support=_support(result.support),
-        **dict(done(result, answer, answer_id)),
-    )
+    return api.AnswerResponse.model_validate({**_evidence(result), **dict(done(result, answer, answer_id))})
 
 
 def done(result: SearchResult, answer: Answer, answer_id: str) -> api.DoneModel:
@@ -99,41 +95,48 @@ def document_response(hits: list[Hit]) -> api.DocumentResponse:
     )
 
 
-def hit(value: Hit) -> api.HitModel:
-    """State one hit."""
-    return api.HitModel(
-        chunk_id=value.chunk_id,
-        document_id=value.document_id,
-        title=value.title,
-        score=value.score,
-        permalink=value.permalink,
-        anchor=anchor(value.anchor),
-        text=value.text,
-        heading_path=list(value.heading_path),
-        source_type=value.source_type,
-        collection=value.collection,
-        author=value.author,
-        updated_at=value.updated_at,
-        lanes=_lanes(value.lanes),
-    )
+def _evidence(result: SearchResult) -> dict[str, Any]:
+    """State what was found, as fields: one validation of all takes half the time of a model for each."""
+    return {
+        "hits": [_hit(each) for each in result.hits],
+        "evidence": [_fragment(each) for each in result.fragments],
+        "support": _support(result.support),
+    }
 
 
-def fragment(value: Fragment) -> api.FragmentModel:
-    """State one numbered piece of evidence."""
-    return api.FragmentModel(
-        number=value.number,
-        fragment_id=value.fragment_id,
-        document_id=value.hit.document_id,
-        title=value.hit.title,
-        permalink=value.hit.permalink,
-        anchor=anchor(value.anchor),
-        text=value.text,
-        duplicate_ids=list(value.duplicate_ids),
-        lanes=_lanes(value.hit.lanes),
-        score=value.hit.score,
-        source_type=value.hit.source_type,
-        updated_at=value.hit.updated_at,
-    )
+def _hit(value: Hit) -> dict[str, Any]:
+    return {
+        "chunk_id": value.chunk_id,
+        "document_id": value.document_id,
+        "title": value.title,
+        "score": value.score,
+        "permalink": value.permalink,
+        "anchor": _anchor(value.anchor),
+        "text": value.text,
+        "heading_path": list(value.heading_path),
+        "source_type": value.source_type,
+        "collection": value.collection,
+        "author": value.author,
+        "updated_at": value.updated_at,
+        "lanes": _lanes(value.lanes),
+    }
+
+
+def _fragment(value: Fragment) -> dict[str, Any]:
+    return {
+        "number": value.number,
+        "fragment_id": value.fragment_id,
+        "document_id": value.hit.document_id,
+        "title": value.hit.title,
+        "permalink": value.hit.permalink,
+        "anchor": _anchor(value.anchor),
+        "text": value.text,
+        "duplicate_ids": list(value.duplicate_ids),
+        "lanes": _lanes(value.hit.lanes),
+        "score": value.hit.score,
+        "source_type": value.hit.source_type,
+        "updated_at": value.hit.updated_at,
+    }
 
 
 def citation(value: Citation) -> api.CitationModel:
@@ -151,19 +154,27 @@ def citation(value: Citation) -> api.CitationModel:
 
 def anchor(value: Anchor) -> api.AnchorModel:
     """State one anchor, with its rendered fragment."""
-    return api.AnchorModel(
-        kind=value.kind, start=value.start, end=value.end, label=value.label, fragment=value.fragment
-    )
+    return api.AnchorModel.model_validate(_anchor(value))
 
 
-def _lanes(value: LaneScores) -> api.LanesModel:
-    return api.LanesModel(
-        dense_score=value.dense_score,
-        dense_rank=value.dense_rank,
-        bm25_score=value.bm25_score,
-        bm25_rank=value.bm25_rank,
-        rerank_score=value.rerank_score,
-    )
+def _anchor(value: Anchor) -> dict[str, Any]:
+    return {
+        "kind": value.kind,
+        "start": value.start,
+        "end": value.end,
+        "label": value.label,
+        "fragment": value.fragment,
+    }
+
+
+def _lanes(value: LaneScores) -> dict[str, Any]:
+    return {
+        "dense_score": value.dense_score,
+        "dense_rank": value.dense_rank,
+        "bm25_score": value.bm25_score,
+        "bm25_rank": value.bm25_rank,
+        "rerank_score": value.rerank_score,
+    }
 
 
 def _support(value: Support) -> api.SupportModel:

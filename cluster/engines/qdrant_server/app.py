@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import unquote
+
+import orjson
 
 from cluster.engines.qdrant_server.problems import BadRequest, Problem
 from cluster.engines.qdrant_server.routes import answer
@@ -119,17 +120,13 @@ def _load(body: bytes) -> Any:
     if not body:
         return None
     try:
-        return json.loads(body, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        return orjson.loads(body)
+    except ValueError as error:
         raise BadRequest(f"Format error in JSON body: {str(error)[:100]}") from error
 
 
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")
-
-
 def _dump(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    return orjson.dumps(value)
 
 
 def _problem(status: int, message: str, started_s: float) -> tuple[int, bytes]:

@@ -111,10 +111,11 @@ def write_point(point: Any) -> dict[str, Any]:
     out: dict[str, Any] = {"id": write_id(point.id)}
     if isinstance(point, edge.ScoredPoint):
         out |= {"version": point.version, "score": point.score}
-    if point.payload is not None:
-        out["payload"] = point.payload
-    if point.vector is not None:
-        out["vector"] = write_vector(point.vector)
+    # Each reading of a field makes its value anew.
+    if (payload := point.payload) is not None:
+        out["payload"] = payload
+    if (vector := point.vector) is not None:
+        out["vector"] = write_vector(vector)
     if point.order_value is not None:
         out["order_value"] = point.order_value
     return out

@@ -52,6 +52,7 @@ def finds(question: str, passage: str) -> float:
 def test_terms(text: str, terms: list[str]) -> None:
     """Words are folded and stemmed; identifiers and numbers stay whole beside their parts; stop words go last."""
     assert ENCODER.terms(text) == terms
+    assert ENCODER.distinct_terms(text) == set(terms)
 
 
 @pytest.mark.parametrize(

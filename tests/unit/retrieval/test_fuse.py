@@ -39,7 +39,7 @@ def test_words_count_as_little_as_the_best_passage_has_of_them() -> None:
 def test_ranks_are_counted_again_among_these_hits() -> None:
     """A gap that something unseen left in a lane closes."""
     hits = [found("a", "kite", (0.9, 3)), found("b", "kite", (0.8, 17))]
-    assert [each.lanes.dense_rank for each in fuse(hits, EVEN, Wording(LEXICAL, "kite"))] == [1, 2]
+    assert [each.dense_rank for each in fuse(hits, EVEN, Wording(LEXICAL, "kite"))] == [1, 2]
 
 
 def test_what_lies_beyond_the_lane_limit_is_left_out() -> None:
