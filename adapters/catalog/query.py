@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 from opentelemetry.trace import Span, SpanKind
@@ -23,13 +23,19 @@ from cortex.evidence import Answer, Candidate, Hit, LaneScores, SearchResult
 from cortex.principals import Permit, Principal
 from cortex.telemetry import span
 
+T = TypeVar("T")
+
 _SQL = {**queries("reading"), "audit": queries("audit")["append"]}
 
 # A question should fail fast when Postgres is gone, and survive the 0.3 s of a restart.
 _CONNECT_TIMEOUT_S = 2.0
 _POOL_SIZE = 8
-# Compiling a query costs more than running these, and rows are found by key, from memory or a flash disk.
-_OPTIONS = "-c statement_timeout=10s -c jit=off -c random_page_cost=1.1 -c timezone=UTC"
+# Compiling a query costs more than running these, and rows are found by key, from memory or a flash disk. So the general
+# plan is the right one for all values; left alone, Postgres plans anew for the first five, as long as it then runs.
+_OPTIONS = (
+    "-c statement_timeout=10s -c jit=off -c random_page_cost=1.1 -c plan_cache_mode=force_generic_plan"
+    " -c timezone=UTC"
+)
 # 10,000 people with 1,000 profiles each would be some 300 MB; most have a few dozen.
 _PERMITS_KEPT = 10_000
 _WRITES_WAIT_S: Final = 2.0
@@ -48,8 +54,7 @@ class PostgresQueryCatalog:
             min_size=1,
             max_size=_POOL_SIZE,
             timeout=_CONNECT_TIMEOUT_S,
-            kwargs={"autocommit": True, "options": _OPTIONS},
-            check=AsyncConnectionPool.check_connection,
+            kwargs={"autocommit": True, "options": _OPTIONS, "prepare_threshold": 0},
             open=False,
         )
         self._profile_ids: OrderedDict[tuple[str, str, int], tuple[int, ...]] = OrderedDict()
@@ -69,24 +74,19 @@ class PostgresQueryCatalog:
         removed. State and revision are read every time, so that a change is seen by the very next request; only the
         walk is cached. With readers, what remains is what each of them has too.
         """
-        person, *readers = principal.audience
-        async with self._connection("permit") as connection:
-            permit = await self._expand(connection, person)
-            for reader in readers:
-                try:
-                    theirs = frozenset((await self._expand(connection, reader)).profile_ids)
-                except (Forbidden, Unauthenticated) as error:
-                    raise Forbidden(
-                        "not everyone who would read this is known here", code="audience.unknown"
-                    ) from error
-                shared = tuple(each for each in permit.profile_ids if each in theirs)
-                permit = replace(permit, profile_ids=shared)
-        return replace(permit, principal=principal)
+        permit, _ = await self._permit(principal)
+        return permit
 
     async def fresh_permit(self, principal: Principal) -> Permit:
-        """Expand a principal to its permit, bound to the token of the newest permission write."""
-        permit = await self.permit(principal)
-        return replace(permit, token=await self.permission_token())
+        """Expand a principal to its permit, bound to the token of the newest permission write.
+
+        The state of the person, the token and the changes that wait are one statement's, so as of one moment after the
+        call. Only where changes wait is the token asked for again, until all that waited then are in it.
+        """
+        permit, waiting = await self._permit(principal)
+        if waiting is None and permit.token:
+            return permit
+        return replace(permit, token=await self._token(_ANY if waiting is None else waiting))
 
     async def hydrate(self, candidates: Sequence[Candidate], permit: Permit) -> list[Hit]:
         """Load the candidates that are shown, not deleted and within the permit, in the candidates' order."""
@@ -96,8 +96,7 @@ class PostgresQueryCatalog:
             "chunk_ids": [candidate.chunk_id for candidate in candidates],
             "tenant_id": permit.principal.tenant_id,
         }
-        async with self._connection("hydrate") as connection:
-            rows = await (await connection.execute(_SQL["hydrate"], values)).fetchall()
+        rows = await self._rows("hydrate", values)
         asked = [(row, candidates[row[0] - 1]) for row in _within(permit, rows)]
         return [_hit(row, candidate.score, candidate.lanes) for row, candidate in asked]
 
@@ -106,8 +105,7 @@ class PostgresQueryCatalog:
         if "\x00" in document_id or not permit.profile_ids:
             return []
         values = {"document_id": document_id, "tenant_id": permit.principal.tenant_id}
-        async with self._connection("document_chunks") as connection:
-            rows = await (await connection.execute(_SQL["document_chunks"], values)).fetchall()
+        rows = await self._rows("document_chunks", values)
         return [_hit(row, 0.0, LaneScores()) for row in _within(permit, rows)]
 
     async def permission_token(self) -> str:
@@ -115,18 +113,7 @@ class PostgresQueryCatalog:
 
         Waits (2 s by default), then raises ChecksUnavailable: a recheck that might miss a revocation shows nothing.
         """
-        deadline, up_to = time.monotonic() + self._writes_wait_s, _ANY
-        with _asking("permission_gate"):
-            while True:
-                waiting, token = await self._gate(up_to)
-                if waiting is None and token:
-                    return token
-                if time.monotonic() > deadline:
-                    raise ChecksUnavailable(
-                        "permission changes wait to be applied, so nothing can be shown", hint="cortex status"
-                    )
-                up_to = min(up_to, _ANY if waiting is None else waiting)
-                await asyncio.sleep(_POLL_S)
+        return await self._token(_ANY)
 
     async def record_answer(
         self, principal: Principal, question: str, result: SearchResult, answer: Answer
@@ -141,7 +128,7 @@ class PostgresQueryCatalog:
             "is_abstained": answer.is_abstained,
             "trace_id": result.trace_id,
         }
-        async with self._connection("record_answer") as connection, connection.transaction():
+        async with self._writing("record_answer") as connection, connection.transaction():
             row = await (await connection.execute(_SQL["record_answer"], values)).fetchone()
             assert row is not None  # INSERT … RETURNING
             cited = [
@@ -169,7 +156,7 @@ class PostgresQueryCatalog:
             "is_helpful": is_helpful,
             "comment": _storable(comment),
         }
-        async with self._connection("record_feedback") as connection:
+        async with self._writing("record_feedback") as connection:
             if (await connection.execute(_SQL["record_feedback"], values)).rowcount == 0:
                 raise NotFound("there is no such answer", code="answer.unknown")
 
@@ -181,21 +168,42 @@ class PostgresQueryCatalog:
             "action": action,
             "fields": Jsonb({name: _storable(v) if isinstance(v, str) else v for name, v in fields.items()}),
         }
-        async with self._connection("audit") as connection:
+        async with self._writing("audit") as connection:
             await connection.execute(_SQL["audit"], values)
 
     async def ping(self) -> None:
         """Raise Unavailable unless the catalog answers."""
-        async with self._connection("ping") as connection:
-            await connection.execute(_SQL["ping"])
+        await self._rows("ping", {})
 
-    async def _expand(self, connection: psycopg.AsyncConnection, person: Principal) -> Permit:
-        """Expand one person, whoever reads along."""
+    async def _permit(self, principal: Principal) -> tuple[Permit, int | None]:
+        """Expand a principal, on one connection; also says up to which queued event checks must still wait."""
+        person, *readers = principal.audience
+
+        async def ask(connection: psycopg.AsyncConnection) -> tuple[Permit, int | None]:
+            permit, waiting = await self._expand(connection, person)
+            for reader in readers:
+                try:
+                    theirs = frozenset((await self._expand(connection, reader))[0].profile_ids)
+                except (Forbidden, Unauthenticated) as error:
+                    raise Forbidden(
+                        "not everyone who would read this is known here", code="audience.unknown"
+                    ) from error
+                shared = tuple(each for each in permit.profile_ids if each in theirs)
+                permit = replace(permit, profile_ids=shared)
+            return replace(permit, principal=principal), waiting
+
+        with _asking("permit"):
+            return await self._read(ask)
+
+    async def _expand(
+        self, connection: psycopg.AsyncConnection, person: Principal
+    ) -> tuple[Permit, int | None]:
+        """Expand one person, whoever reads along; also says up to which queued event checks must still wait."""
         values = {"tenant_id": _storable(person.tenant_id), "user_id": _storable(person.user_id)}
         state = await (await connection.execute(_SQL["access_state"], values)).fetchone()
         if state is None:
             raise Forbidden("this account has no access here", code="user.unknown")
-        revision, token, is_removed, readmitted_s = state
+        revision, token, is_removed, readmitted_s, waiting = state
         _refuse_removed(is_removed, person.issued_at_s < readmitted_s)
         key = (person.tenant_id, person.user_id, revision)
         profile_ids = self._profile_ids.get(key)
@@ -203,12 +211,28 @@ class PostgresQueryCatalog:
             rows = await connection.execute(_SQL["permitted_profiles"], values)
             profile_ids = tuple((await rows.fetchone() or ((),))[0])
         self._keep(key, profile_ids)
-        return Permit(person, profile_ids, revision, token)
+        return Permit(person, profile_ids, revision, token), waiting
+
+    async def _token(self, up_to: int) -> str:
+        """Wait until all queued changes up to an event are applied, of which those that wait now are the last."""
+        deadline = time.monotonic() + self._writes_wait_s
+        with _asking("permission_gate"):
+            while True:
+                waiting, token = await self._gate(up_to)
+                if waiting is None and token:
+                    return token
+                if time.monotonic() > deadline:
+                    raise ChecksUnavailable(
+                        "permission changes wait to be applied, so nothing can be shown", hint="cortex status"
+                    )
+                up_to = min(up_to, _ANY if waiting is None else waiting)
+                await asyncio.sleep(_POLL_S)
 
     async def _gate(self, up_to: int) -> tuple[int | None, str]:
-        async with self._pooled() as connection:
-            row = await (await connection.execute(_SQL["permission_gate"], {"up_to": up_to})).fetchone()
-        return row or (None, "")
+        async def ask(connection: psycopg.AsyncConnection) -> tuple[Any, ...] | None:
+            return await (await connection.execute(_SQL["permission_gate"], {"up_to": up_to})).fetchone()
+
+        return await self._read(ask) or (None, "")
 
     def _keep(self, key: tuple[str, str, int], profile_ids: tuple[int, ...]) -> None:
         """Remember a walk as the newest of at most `_PERMITS_KEPT`."""
@@ -217,18 +241,57 @@ class PostgresQueryCatalog:
         if len(self._profile_ids) > _PERMITS_KEPT:
             self._profile_ids.popitem(last=False)
 
-    @asynccontextmanager
-    async def _connection(self, query: str) -> AsyncIterator[psycopg.AsyncConnection]:
-        """Lend a connection for a query of our own name; its span holds the wait for one."""
-        with _asking(query):
-            async with self._pooled() as connection:
-                yield connection
+    async def _rows(self, query: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """Read all rows of a query of our own name; its span holds the wait for a connection."""
 
-    @asynccontextmanager
-    async def _pooled(self) -> AsyncIterator[psycopg.AsyncConnection]:
+        async def ask(connection: psycopg.AsyncConnection) -> list[tuple[Any, ...]]:
+            return await (await connection.execute(_SQL[query], values, binary=True)).fetchall()
+
+        with _asking(query):
+            return await self._read(ask)
+
+    async def _read(self, ask: Callable[[psycopg.AsyncConnection], Awaitable[T]]) -> T:
+        """Ask on a connection, and once more on another if that was lost; so it may only read.
+
+        To try each connection beforehand would double the round trips of a question.
+        """
         with translated():
             async with self._pool.connection() as connection:
+                try:
+                    return await ask(connection)
+                except psycopg.OperationalError:
+                    if not connection.closed:
+                        raise
+            await self._renew()
+            async with self._pool.connection() as connection:
+                return await ask(connection)
+
+    @asynccontextmanager
+    async def _writing(self, query: str) -> AsyncIterator[psycopg.AsyncConnection]:
+        """Lend a connection that has just answered: a write that was lost may be applied, so it is sent once."""
+        with _asking(query), translated():
+            async with AsyncExitStack() as held:
+                connection = await held.enter_async_context(self._pool.connection())
+                if not await _answers(connection):
+                    await held.aclose()
+                    await self._renew()
+                    connection = await held.enter_async_context(self._pool.connection())
                 yield connection
+
+    async def _renew(self) -> None:
+        """Have the pool replace its dead connections: where one is, Postgres was restarted, and all that idled are dead.
+
+        In a task: the pool takes a cancellation for a sign that the connection in its hand is dead, and goes on.
+        """
+        await asyncio.wait([asyncio.create_task(self._pool.check())], timeout=_CONNECT_TIMEOUT_S)
+
+
+async def _answers(connection: psycopg.AsyncConnection) -> bool:
+    try:
+        await connection.execute("", prepare=False)
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def _asking(query: str) -> AbstractContextManager[Span]:
@@ -263,25 +326,9 @@ def _hit(row: tuple[Any, ...], score: float, lanes: LaneScores) -> Hit:
     (_, chunk_id, document_id, source_id, source_type, collection, title, text, heading_path) = row[:9]
     (kind, start, end, label, permalink, ordinal, byte_start, byte_end) = row[9:17]
     (group_id, content_sha256, profile_id, author, updated_at) = row[17:]
+    # By place: by name it takes two fifths longer, and a question loads some 170 of them.
     return Hit(
-        chunk_id=chunk_id,
-        document_id=document_id,
-        source_id=source_id,
-        source_type=source_type,
-        collection=collection,
-        title=title,
-        text=text,
-        heading_path=tuple(heading_path),
-        anchor=Anchor(kind, start, end, label),
-        permalink=permalink,
-        score=score,
-        lanes=lanes,
-        ordinal=ordinal,
-        byte_start=byte_start,
-        byte_end=byte_end,
-        group_id=group_id,
-        content_sha256=content_sha256,
-        profile_id=profile_id,
-        author=author,
-        updated_at=updated_at,
-    )
+        chunk_id, document_id, source_id, source_type, collection, title, text, tuple(heading_path),
+        Anchor(kind, start, end, label), permalink, score, lanes, ordinal, byte_start, byte_end, group_id,
+        content_sha256, profile_id, author, updated_at,
+    )  # fmt: skip

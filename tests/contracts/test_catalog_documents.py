@@ -185,7 +185,13 @@ async def test_hits_come_in_the_candidates_order_with_their_scores(catalog: Cata
     assert (first.heading_path, first.anchor, first.ordinal) == (chunk.heading_path, chunk.anchor, 0)
     assert (first.byte_start, first.byte_end) == (0, len("a one"))
     assert first.content_sha256 == a.document.content_sha256
-    assert first.group_id == a.document.document_id
+    assert first.group_id == first.document_id == a.document.document_id
+    assert (first.source_id, first.source_type, first.author) == (a.document.source_id, "files", "")
+    assert (first.chunk_id, first.profile_id) == (
+        chunk.chunk_id,
+        (await catalog.query.permit(BOB)).profile_ids[0],
+    )
+    assert first.updated_at == a.document.updated_at
     assert await catalog.seen(BOB, a, b) == ["a one", "a two"]
     assert await catalog.query.hydrate([], await catalog.query.permit(ANN)) == []
 

@@ -308,6 +308,32 @@ async def test_checks_wait_for_queued_revocations(catalog: Catalog) -> None:
     assert (await catalog.query.permit(ANN)).token == "token-3"
 
 
+async def test_a_fresh_permit_is_refused_while_changes_wait(catalog: Catalog) -> None:
+    """It holds the profiles of `permit` and the newest token, for an audience too, and none before that token is there."""
+    one, two = version("a", "one"), version("b", "two")
+    catalog.publish(one, acl(user("ann"), user("bob")))
+    catalog.publish(two, acl(user("ann")))
+    both = replace(ANN, readers=("bob",))
+    for asker in (ANN, both):
+        with pytest.raises(ChecksUnavailable):
+            await catalog.query.fresh_permit(asker)
+    catalog.settle("token-1")
+    for asker in (ANN, both):
+        fresh = await catalog.query.fresh_permit(asker)
+        assert fresh == replace(await catalog.query.permit(asker), token="token-1")
+        assert fresh.principal == asker
+    catalog.set_acl(two, acl(user("bob")))
+    assert (await catalog.query.permit(ANN)).token == "token-1"
+    for asker in (ANN, both):
+        with pytest.raises(ChecksUnavailable):
+            await catalog.query.fresh_permit(asker)
+    catalog.settle("token-2")
+    assert (await catalog.query.fresh_permit(both)).token == "token-2"
+    catalog.ingest.remove_user(TENANT, "ann")
+    with pytest.raises(Unauthenticated):  # said before that changes wait
+        await catalog.query.fresh_permit(ANN)
+
+
 def test_names_must_name_someone(catalog: Catalog) -> None:
     """An empty or endless name of a person or group is refused: it would mean everyone, or nobody."""
     for bad in ("", "x" * 1_000):

@@ -127,7 +127,6 @@ def test_a_question_is_one_trace_across_processes(home: StagedHome) -> None:
     placed = {(each["process"], each["name"].partition("-")[0]) for each in spans.values()}
     assert placed >= {
         ("permissions", "postgresql permit"),
-        ("permissions", "postgresql permission_gate"),
         ("embedding", "embeddings all"),
         ("search", "qdrant query_batch_points"),
         ("recheck", "postgresql hydrate"),

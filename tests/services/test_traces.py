@@ -62,7 +62,6 @@ def test_every_engine_call_hangs_below_its_step(home: LoadedHome) -> None:
         ("POST /v1/answer", "total"),
         *(("total", step) for step in STEPS),
         ("permit", "postgresql permit"),
-        ("permit", "postgresql permission_gate"),
         ("embed", f"embeddings {model_version(home.settings)}"),
         ("search", "qdrant query_batch_points"),
         ("recheck", "postgresql hydrate"),
