@@ -15,6 +15,7 @@ from typing import Any
 
 import grpc
 
+from adapters.spicedb.checker import read_answer
 from cortex.evidence import Candidate, Question
 from cortex.ports.query import IndexQuery, PermissionChecker, SearchIndex
 from cortex.principals import Permit, Principal
@@ -185,8 +186,8 @@ class Sampler:
         return (time.perf_counter() - started) * 1000, answer["time"] * 1000
 
     async def _check_plainly(self, sent: Sent) -> float:
-        """Send what the adapter sent; the answer's bytes stay unread."""
-        call = self._channel.unary_unary(sent.path)
+        """Send what the adapter sent, and read the answer as a message: unread, it would be of no use."""
+        call = self._channel.unary_unary(sent.path, response_deserializer=read_answer)
         key = (("authorization", f"Bearer {self._settings.spicedb_token.get_secret_value()}"),)
         return (await timed(lambda: call(sent.body, metadata=key)))[1]
 

@@ -9,6 +9,7 @@ import grpc
 from authzed.api.v1 import (
     CheckBulkPermissionsRequest,
     CheckBulkPermissionsRequestItem,
+    CheckBulkPermissionsResponse,
     CheckPermissionResponse,
     Consistency,
     ErrorReason,
@@ -134,6 +135,11 @@ def _consistency(token: str) -> Consistency:
     if not token:
         return Consistency(fully_consistent=True)
     return Consistency(at_least_as_fresh=ZedToken(token=token))
+
+
+def read_answer(message: bytes) -> Any:
+    """Read the bytes that a bulk check is answered with, for whoever asks without this adapter."""
+    return CheckBulkPermissionsResponse.FromString(message)
 
 
 def _is_allowed(pair: Any) -> bool:
