@@ -21,6 +21,7 @@ from cortex.traces import WRITTEN_WITHIN_S, SpanRecord
 _LONGEST_NAME = 46
 _SHORTEST_BAR = 16
 _NS_PER_MS = 1e6
+_LONGEST_REQUEST_S = 600.0
 
 
 @click.command(
@@ -44,17 +45,28 @@ def trace(trace_id: str, as_json: bool) -> None:
 
 
 def _settled(folder: Path, trace_id: str) -> Trace:
-    """Find a trace; once more if it ended a moment ago or is not there yet, for spans are written in batches."""
+    """Find a trace; once more if it is not there yet or may not be whole, for spans are written in batches."""
     try:
         found = find_trace(folder, trace_id)
     except NotFound:
         if not folder.exists():
             raise
     else:
-        if time.time_ns() - found.ended_at_ns > 2 * WRITTEN_WITHIN_S * 1e9:
+        if _is_whole(found):
             return found
     time.sleep(1.5 * WRITTEN_WITHIN_S)
     return find_trace(folder, trace_id)
+
+
+def _is_whole(found: Trace) -> bool:
+    """Say whether more of a trace is hardly to come.
+
+    A request lasts longer than its steps, while an answer streams by minutes: where spans lie at the top whose parent is
+    not here, it may have ended just now. It is the caller's own if they began the trace, and then never here.
+    """
+    ended_s_ago = time.time() - found.ended_at_ns / 1e9
+    is_headless = any(depth == 0 and span.parent_id for depth, span in found.spans)
+    return ended_s_ago > (_LONGEST_REQUEST_S if is_headless else 2 * WRITTEN_WITHIN_S)
 
 
 def _document(found: Trace) -> dict[str, Any]:

@@ -178,6 +178,24 @@ def test_what_cannot_be_shown_says_why(
     assert error["hint"]
 
 
+def test_a_request_that_lasts_longer_than_its_steps_is_waited_for(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While an answer streams, its steps are written long before its own span; after ten minutes nobody waits for that."""
+    asked_at_ns = time.time_ns() - 6_000_000_000
+    keep(tmp_path, span("b", "a", start=asked_at_ns))
+    whole = span("a", start=asked_at_ns, duration_ns=6_000_000_000, name="POST /v1/answer")
+    monkeypatch.setattr(waterfall.time, "sleep", lambda _: keep(tmp_path, whole))
+    assert [each["name"] for each in json.loads(run(TRACE_ID, "--json").stdout)["spans"]] == [
+        "POST /v1/answer",
+        "step b",
+    ]
+
+    keep(tmp_path, span("d", "c", start=asked_at_ns - 600_000_000_000, trace_id="5" * 32))
+    monkeypatch.setattr(waterfall.time, "sleep", lambda _: pytest.fail("waited for what never comes"))
+    assert run("5" * 32).exit_code == 0
+
+
 def test_a_home_without_traces_has_none(run: Run) -> None:
     """Before the first question there is nothing to wait for."""
     assert json.loads(run(TRACE_ID, "--json").stdout)["error"]["code"] == "trace.unknown"
