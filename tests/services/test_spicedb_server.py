@@ -25,6 +25,7 @@ from authzed.api.v1 import (
     RelationshipFilter,
     SubjectReference,
     WatchRequest,
+    ZedToken,
 )
 from authzed.api.v1.permission_service_pb2_grpc import PermissionsServiceStub
 from authzed.api.v1.watch_service_pb2_grpc import WatchServiceStub
@@ -134,12 +135,14 @@ async def test_strangers_are_refused(server: Server) -> None:
 def test_streams_end_with_their_clients(server: Server) -> None:
     """Streams that clients leave free their places: far more than fit at once can be opened one after another."""
     channel, writer = open_channel(server.url, TOKEN, False), SpiceDBWriter(server.url, TOKEN)
-    writer.write_schema()
+    written = writer.write_schema()
     writer.open_for_checks()
     for number in range(80):
-        watch = WatchServiceStub(channel).Watch(WatchRequest(), timeout=30)
+        # From the last write on: a stream without a beginning would miss what is written before it has begun.
+        since = WatchRequest(optional_start_cursor=ZedToken(token=written))
+        watch = WatchServiceStub(channel).Watch(since, timeout=30)
         row = Relationship("group", f"t/{number}", "member", "user", "t/ann")
-        writer.apply([row], [])
+        written = writer.apply([row], [])
         assert next(watch).updates
         watch.cancel()
     assert len(list(PermissionsServiceStub(channel).ReadRelationships(READ, timeout=20))) == 80
